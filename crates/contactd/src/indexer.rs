@@ -147,6 +147,7 @@ impl IndexerWork {
             contactd_journal::remove(&self.dir, &old)?;
             journal.mark(now, &Mark::Removed { through });
             self.services.audits.forget(through).await?;
+            self.services.audits.remove_unnamed_lists(now.minus(keep)).await?;
             tracing::info!(through, "removed audit lines that are older than audit.keep");
         }
         Ok(())

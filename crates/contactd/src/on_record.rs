@@ -1,10 +1,12 @@
 //! Puts administrative actions on record: directly in a server, through `control.sock` from a command or, if no server is
 //! running, by opening the journal for a moment.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use contactd_cluster::{Taken, record_by_a_node, taken_by_nodes};
+use contactd_core::metrics::{Family, Measured, Measuring};
 use contactd_core::store::StoreError;
 use contactd_core::{AdminEntry, BootClock, Clock, NotRecorded, OnRecord, Recording, blocking};
 use contactd_journal::JournalError;
@@ -46,6 +48,8 @@ pub(crate) struct ActionRecorder {
     /// The database of a cluster, if there is a node on this machine.
     of_node: Option<Arc<Database>>,
     services: OnceLock<Weak<Services>>,
+    /// Checks of import files that were recorded.
+    checks: AtomicU64,
     /// Only one at a time moves entries out of the outbox.
     turn: tokio::sync::Mutex<()>,
 }
@@ -61,6 +65,7 @@ impl ActionRecorder {
             elsewhere: opened.database.clone().filter(|_| opened.files.is_none()),
             of_node: opened.database.clone().filter(|_| opened.files.is_some()),
             services: OnceLock::new(),
+            checks: AtomicU64::new(0),
             turn: tokio::sync::Mutex::default(),
         })
     }
@@ -144,8 +149,21 @@ impl ActionRecorder {
     async fn collect_into(&self, journal: &Journal) -> Result<(), NotRecorded> {
         let _turn = self.turn.lock().await;
         let Some(services) = self.services() else { return Ok(()) };
-        let collected = services.audits.collect(|entry| blocking(|| journal.record(entry))).await;
+        let record = |entry: &AdminEntry| {
+            let is_recorded = blocking(|| journal.record(entry));
+            if is_recorded {
+                self.count(entry);
+            }
+            is_recorded
+        };
+        let collected = services.audits.collect(record).await;
         written(collected.map_err(|error| unavailable(&error.to_string()))?)
+    }
+
+    fn count(&self, entry: &AdminEntry) {
+        if entry.operation == AdminEntry::IMPORT_CHECK {
+            self.checks.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Opens the journal for a moment. Dropping it signs what was written.
@@ -209,11 +227,23 @@ pub(crate) fn open_patiently(
 
 impl OnRecord for ActionRecorder {
     fn record<'a>(&'a self, entry: &'a AdminEntry) -> Recording<'a> {
-        Box::pin(self.record_entry(entry))
+        Box::pin(async {
+            self.record_entry(entry).await?;
+            self.count(entry);
+            Ok(())
+        })
     }
 
     fn collect(&self) -> Recording<'_> {
         Box::pin(self.collect_entries())
+    }
+}
+
+impl Measured for ActionRecorder {
+    fn families(&self) -> Measuring<'_> {
+        let help = "Checks of import files that were put on record.";
+        let checks = self.checks.load(Ordering::Relaxed);
+        Box::pin(async move { vec![Family::counter("contactd_import_checks_total", help, checks)] })
     }
 }
 

@@ -153,6 +153,7 @@ impl Serving {
             Arc::<App<_>>::clone(&app),
             Arc::<Callers>::clone(&running.callers),
             Arc::new(ServiceHealth(Arc::clone(&services))),
+            Arc::<ActionRecorder>::clone(&recorder),
         ];
         measured.extend(tls.map(|tls| tls as Arc<dyn Measured>));
         measured.extend(

@@ -38,8 +38,8 @@ pub use audit::{
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals, VisitDetails};
 pub use entities::{Decide, Entities, EntityRow, EntityTable};
 pub use imports::{
-    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_DETAILS, PastImport,
-    PutCounts, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
+    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_VALUES, PastImport,
+    PutCounts, Undo, Undone, ValueOfProfile, WithdrawnFrom, surplus,
 };
 pub use journal_copies::{CopiedLine, CopyStep, JournalCopies, ShippedJournal};
 pub use local::{LocalRead, Verdict};

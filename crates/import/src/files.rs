@@ -1,10 +1,12 @@
 //! Files as the source of an import.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
 
 use contactd_core::{Cancel, Observer};
 
+use crate::digests::Digests;
 use crate::joined::Joined;
 use crate::load::{self, Plan};
 use crate::{FileError, Format, ReadOptions, ReadRows, RecordBatch, Rejects, RowChecks, UploadedFile};
@@ -25,6 +27,7 @@ pub struct Files {
     plan: Plan,
     rejects: Rejects,
     joined: Option<Joined>,
+    digests: Option<Digests>,
 }
 
 impl Files {
@@ -38,7 +41,7 @@ impl Files {
         rejects: Rejects,
     ) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { plan: Plan { inputs, format, options, room, threads }, rejects, joined: None }
+        Self { plan: Plan { inputs, format, options, room, threads }, rejects, joined: None, digests: None }
     }
 
     /// Where the rejected rows are written.
@@ -53,11 +56,18 @@ impl Files {
         observer: Observer<'_>,
         cancel: &Cancel,
     ) -> Result<ReadRows, FileError> {
-        let (read, sorted) = load::read(&self.plan, checks, &mut self.rejects, observer, cancel)?;
+        let (read, sorted, digests) = load::read(&self.plan, checks, &mut self.rejects, observer, cancel)?;
         // All rejected rows are in their file before anything is loaded.
         self.rejects.finish()?;
         self.joined = Some(Joined::new(sorted));
+        self.digests = Some(digests);
         Ok(read)
+    }
+
+    /// Visits the digest of every profile that the rows name, suppressed or not, each once and in order. Call [`read`](Self::read)
+    /// first.
+    pub fn each_profile(&mut self, visit: impl FnMut(&[u8; 16]) -> io::Result<()>) -> io::Result<()> {
+        self.digests.as_mut().map_or(Ok(()), |digests| digests.each(visit))
     }
 
     /// The next records, in ascending order of their sort keys, one record per profile; `None` after the last. Call [`read`](Self::read)

@@ -1,10 +1,10 @@
 //! Joining sorted rows by profile, on a separate thread, because reading and joining take as long as writing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use contactd_core::store::MOST_DETAILS;
+use contactd_core::store::MOST_VALUES;
 use contactd_core::{ContactValue, Detail, Record};
 
 use crate::RecordBatch;
@@ -16,7 +16,10 @@ use crate::sort::Sorted;
 const BATCH: usize = 1_000;
 
 /// With more details than this in memory, those of a profile are thinned out.
-const MANY: usize = 20 * MOST_DETAILS;
+const MANY: usize = 20_000;
+
+/// How many values of a profile are left then for each source.
+const LEFT: usize = 50 * MOST_VALUES;
 
 /// Records in order, one for each profile.
 pub(crate) enum Joined {
@@ -81,7 +84,7 @@ impl Joined {
 /// Joins the rows of each profile and sends them in batches. Rows with the same sort key may belong to several
 /// profiles.
 fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>>) -> Result<(), FileError> {
-    let new_batch = || RecordBatch { records: Vec::with_capacity(BATCH), rows: 0 };
+    let new_batch = || RecordBatch { records: Vec::with_capacity(BATCH), ..RecordBatch::default() };
     let mut batch = new_batch();
     // The last sort key, and where in the batch its records begin; nearly always there is only one.
     let mut same_key = (0, 0);
@@ -96,7 +99,7 @@ fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>
             Some(record) => {
                 record.details.extend(details);
                 if record.details.len() > MANY {
-                    thin_out(&mut record.details);
+                    batch.surplus += thin_out(&mut record.details);
                 }
             }
             None => {
@@ -118,22 +121,28 @@ fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>
     Ok(())
 }
 
-/// Removes details that are given again later. Of a source that still has too many, one more than it may have is left: enough
-/// for the store to refuse it.
-fn thin_out(details: &mut Vec<Detail>) {
-    let mut seen = HashSet::new();
+/// Removes details that are given again later, and of each source the values after the first [`LEFT`], which the store would refuse.
+/// Returns how many details these were.
+fn thin_out(details: &mut Vec<Detail>) -> u64 {
+    let mut places: HashMap<_, usize> = HashMap::new();
     let mut by_source: HashMap<String, usize> = HashMap::new();
-    let mut kept: Vec<Detail> = std::mem::take(details)
-        .into_iter()
-        .rev()
-        .filter(|detail| {
-            let value = ContactValue::comparable(detail.kind, detail.value.expose()).into_owned();
-            let count = by_source.entry(detail.source.clone()).or_default();
-            let is_kept = *count <= MOST_DETAILS && seen.insert((detail.kind, value, detail.source.clone()));
-            *count += usize::from(is_kept);
-            is_kept
-        })
-        .collect();
-    kept.reverse();
+    let (mut kept, mut surplus) = (Vec::new(), 0);
+    for detail in std::mem::take(details) {
+        let value = ContactValue::comparable(detail.kind, detail.value.expose()).into_owned();
+        let key = (detail.kind, value, detail.source.clone());
+        if let Some(&place) = places.get(&key) {
+            kept[place] = detail;
+            continue;
+        }
+        let count = by_source.entry(detail.source.clone()).or_default();
+        if *count == LEFT {
+            surplus += 1;
+            continue;
+        }
+        *count += 1;
+        places.insert(key, kept.len());
+        kept.push(detail);
+    }
     *details = kept;
+    surplus
 }

@@ -7,6 +7,7 @@
 mod columns;
 mod csv_rows;
 mod dialect;
+mod digests;
 mod encoding;
 mod error;
 mod files;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use contactd_core::{Cancel, Observer, Progress};
 use parking_lot::Mutex;
 
+use crate::digests::Digests;
 use crate::error::{FileError, Tried};
 use crate::input::{self, Opening, Reach, Rows};
 use crate::layout::Layout;
@@ -28,6 +29,8 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// How much memory sorting may use.
 const SORT_BYTES: usize = 256 << 20;
+/// The same for the digests of the profiles.
+const DIGEST_BYTES: usize = 32 << 20;
 
 /// How many rejected values, and lines with a warning, are reported as examples.
 const EXAMPLES: usize = 10;
@@ -62,6 +65,8 @@ struct Checked {
     /// The packed records, concatenated; then the sort key and length of each.
     packed: Vec<u8>,
     records: Vec<(u64, usize)>,
+    /// The digests of the profiles of all rows that can be read, suppressed or not.
+    digests: Vec<[u8; 16]>,
     /// Rows of which something was rejected, and whether everything was.
     rejected: Vec<(Row, Vec<Fault>, bool)>,
     /// The lines with a doubtful phone number.
@@ -78,7 +83,7 @@ pub(crate) fn read(
     rejects: &mut Rejects,
     observer: Observer<'_>,
     cancel: &Cancel,
-) -> Result<(ReadRows, Sorted), FileError> {
+) -> Result<(ReadRows, Sorted, Digests), FileError> {
     let files: Option<Vec<&PathBuf>> = plan.inputs.iter().map(Input::file).collect();
     let size = files.and_then(|files| input::size(&files));
     let (work, waiting) = sync_channel(2 * plan.threads);
@@ -99,7 +104,8 @@ pub(crate) fn read(
         .spawn(reading)
         .tried("cannot start a thread")?;
     let sorter = Sorter::new(plan.room.clone(), SORT_BYTES);
-    let mut collecting = Collecting { read: ReadRows::default(), seen: Vec::new(), sorter, rejects };
+    let digests = Sorter::new(plan.room.clone(), DIGEST_BYTES);
+    let mut collecting = Collecting { read: ReadRows::default(), seen: Vec::new(), sorter, digests, rejects };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Dropped when this returns, whatever the reason: a checker that waits to hand over its rows, or for more rows,
@@ -127,12 +133,13 @@ pub(crate) fn read(
         // The thread that reads has ended without saying that it is done: it panicked.
         return Err(FileError::fault());
     }
-    let Collecting { mut read, seen, sorter, .. } = collecting;
+    let Collecting { mut read, seen, sorter, digests, .. } = collecting;
     read.records = sorter.count;
     for (about, seen) in read.inputs.iter_mut().zip(&seen) {
         seen.report(about);
     }
-    Ok((read, sorter.finish().tried("cannot sort the rows")?))
+    let digests = Digests::new(digests.finish().tried("cannot sort the rows")?);
+    Ok((read, sorter.finish().tried("cannot sort the rows")?, digests))
 }
 
 impl Input {
@@ -159,6 +166,7 @@ struct Collecting<'a> {
     /// The fields of each input.
     seen: Vec<Seen>,
     sorter: Sorter,
+    digests: Sorter,
     rejects: &'a mut Rejects,
 }
 
@@ -206,12 +214,14 @@ impl Collecting<'_> {
             self.read.partly_rejected += u64::from(!is_whole);
             self.reject(&checked.layout, row, faults)?;
         }
+        let full = "cannot sort the rows in the data directory";
         let mut at = 0;
         for (key, len) in checked.records {
-            self.sorter
-                .push(key, &checked.packed[at..at + len])
-                .tried("cannot sort the rows in the data directory")?;
+            self.sorter.push(key, &checked.packed[at..at + len]).tried(full)?;
             at += len;
+        }
+        for digest in &checked.digests {
+            self.digests.push(Digests::key(digest), digest).tried(full)?;
         }
         Ok(())
     }
@@ -291,6 +301,7 @@ impl Checker<'_> {
             rows: rows.len() as u64,
             packed: Vec::new(),
             records: Vec::with_capacity(rows.len()),
+            digests: Vec::with_capacity(rows.len()),
             rejected: Vec::new(),
             doubtful: Vec::new(),
             seen: Seen::default(),
@@ -304,7 +315,7 @@ impl Checker<'_> {
     }
 
     fn check_row(&self, row: Row, checked: &mut Checked) {
-        let RowChecks { networks, suppressions, sort_key } = self.checks;
+        let RowChecks { networks, suppressions, sort_key, digest } = self.checks;
         let ReadRow { record, faults, has_doubtful_phone } =
             checked.layout.read(&row, networks, self.options, &mut checked.seen);
         if has_doubtful_phone {
@@ -314,6 +325,7 @@ impl Checker<'_> {
             checked.rejected.push((row, faults, record.is_none()));
         }
         let Some(mut record) = record else { return };
+        checked.digests.push(digest(&record.profile));
         for detail in &record.details {
             if !checked.sources.contains(&detail.source) {
                 checked.sources.insert(detail.source.clone());

@@ -15,6 +15,8 @@ pub struct RowChecks<'a> {
     pub suppressions: &'a SuppressionList,
     /// What records are sorted by.
     pub sort_key: &'a (dyn Fn(&Profile) -> u64 + Sync),
+    /// The digest by which the journal names a profile.
+    pub digest: &'a (dyn Fn(&Profile) -> [u8; 16] + Sync),
 }
 
 /// Records to put in one call.
@@ -24,6 +26,8 @@ pub struct RecordBatch {
     pub records: Vec<Record>,
     /// How many rows they came from.
     pub rows: u64,
+    /// Details that were left out, because there are far too many of their profile.
+    pub surplus: u64,
 }
 
 /// The result of reading all rows.

@@ -267,8 +267,9 @@ fn preview_row(layout: &Layout, row: &Row, options: &ReadOptions, checks: &RowCh
         }
     }
     let read = layout.read(row, checks.networks, options, &mut Seen::default());
+    let digest = read.record.as_ref().map(|record| (checks.digest)(&record.profile));
     let (verdict, reasons) = judge(read, checks.suppressions);
-    PreviewedRow { line: row.line, values, verdict, reasons }
+    PreviewedRow { line: row.line, values, verdict, reasons, digest }
 }
 
 fn judge(read: ReadRow, suppressions: &SuppressionList) -> (Verdict, Vec<NotLoaded>) {

@@ -98,6 +98,9 @@ pub struct PreviewedRow {
     pub verdict: Verdict,
     /// Why not everything would be loaded.
     pub reasons: Vec<NotLoaded>,
+    /// The digest by which the journal names the profile, if the row can be read.
+    #[serde(skip)]
+    pub digest: Option<[u8; 16]>,
 }
 
 /// What an import does with a row.

@@ -10,6 +10,7 @@ use contactd_core::{AuditPosition, RootKey, Timestamp, blocking};
 
 use crate::file::failed;
 use crate::line::Line;
+use crate::lists::ListFiles;
 use crate::seals::Trust;
 use crate::source::Source;
 use crate::stored_copy::StoredCopy;
@@ -114,6 +115,14 @@ impl JournalReader {
     pub fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
         let first = blocking(|| self.verifier(&Roots::default()).walk(&self.source)?.next())?;
         Ok(first.map(|proven| proven.line.at))
+    }
+
+    /// Its list files; none for a copy.
+    pub fn lists(&self) -> Option<ListFiles> {
+        match &self.source {
+            Source::Dir(dir) => Some(ListFiles::of(dir)),
+            Source::Copy(_) => None,
+        }
     }
 
     /// The size of all files, in bytes.

@@ -36,9 +36,14 @@ impl Lines {
     pub fn read_signed(&mut self) -> Result<Option<SignedLine>, JournalError> {
         let Some(proven) = self.next()? else { return Ok(None) };
         let signed = proven.line.checkpoint();
+        let list = match &proven.line.entry {
+            Entry::Admin(record) => record.entry.list().map(str::to_owned),
+            _ => None,
+        };
         Ok(Some(SignedLine {
             seq: proven.line.seq,
             begins_segment: proven.begins_segment,
+            list,
             is_checkpoint: signed.is_some(),
             is_seal: signed.is_some_and(Checkpoint::is_copied),
             retires: match proven.line.entry {

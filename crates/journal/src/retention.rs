@@ -10,6 +10,7 @@ use contactd_core::{Chain, Timestamp};
 use crate::JournalError;
 use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::Line;
+use crate::lists::{LISTS, ListFiles};
 use crate::segment::{self, SEALS, Segment};
 use crate::verify::Verifier;
 use crate::walk::{MAX_LINE, Walk};
@@ -59,8 +60,8 @@ fn compress(dir: &Path, segment: &Segment) -> io::Result<()> {
     fs::remove_file(&segment.path)
 }
 
-/// Copies the journal up to its last checkpoint into another directory, even while it is being written. Returns
-/// the names of the files. Closed segments are hard links where the file system allows it.
+/// Copies the journal up to its last checkpoint and its lists into another directory, even while it is being written. Returns
+/// the names of the files. Closed segments and lists are hard links where the file system allows it.
 pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
     let mut names = Vec::new();
     // First: every seal that has a copy is then in the segments too.
@@ -86,6 +87,8 @@ pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
         }
         names.push(name.to_string_lossy().into_owned());
     }
+    // After the lines that name them. Each is on disk before its line.
+    names.extend(ListFiles::of(dir).copy(target).map_err(failed("cannot copy", &dir.join(LISTS)))?);
     sync_dir(target).map_err(failed("cannot sync", target))?;
     Ok(names)
 }

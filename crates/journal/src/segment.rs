@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::JournalError;
 use crate::file::{failed, give_to_owner};
+use crate::lists::LISTS;
 
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";
@@ -93,7 +94,7 @@ pub(crate) fn strange(dir: &Path) -> Result<Vec<String>, JournalError> {
     let mut names: Vec<String> = files(dir)?
         .iter()
         .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-        .filter(|name| name != SEALS && parse_name(name).is_none())
+        .filter(|name| name != SEALS && name != LISTS && parse_name(name).is_none())
         .filter(|name| !OURS.iter().any(|end| name.ends_with(end)))
         .collect();
     names.sort();

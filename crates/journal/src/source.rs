@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::JournalError;
 use crate::file::{failed, read_or_empty};
+use crate::lists::{LISTS, ListFiles};
 use crate::segment::{self, SEALS, Segment};
 use crate::stored_copy::StoredCopy;
 
@@ -78,6 +79,17 @@ impl Source {
                 read_or_empty(&path).map_err(failed("cannot read", &path))
             }
             Self::Copy(copy) => copy.seals(),
+        }
+    }
+
+    /// Whether a list is there and has the content that its name says.
+    pub(crate) fn has_list(&self, name: &str) -> Result<bool, JournalError> {
+        match self {
+            Self::Dir(dir) => match ListFiles::of(dir).is_unchanged(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                found => found.map_err(failed("cannot read", &dir.join(LISTS))),
+            },
+            Self::Copy(copy) => copy.has_list(name),
         }
     }
 

@@ -5,8 +5,9 @@ use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
 use contactd_core::store::{CopiedLine, JournalCopies};
-use contactd_core::{AuditPosition, wait_for};
+use contactd_core::{AuditPosition, hex, wait_for};
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use crate::JournalError;
 
@@ -75,6 +76,16 @@ impl StoredCopy {
         reading.fill_buf().map_err(unreadable)?;
         skip(&mut reading, offset)?;
         Ok(Box::new(reading))
+    }
+
+    /// Whether a list is there and has the content that its name says.
+    pub(crate) fn has_list(&self, name: &str) -> Result<bool, JournalError> {
+        let mut hasher = Sha256::new();
+        for part in 0.. {
+            let Some(bytes) = wait_for(self.store.list_part(name, part))? else { break };
+            hasher.update(&bytes);
+        }
+        Ok(hex::encode(&hasher.finalize()) == name)
     }
 
     /// The copies of the seals, each with a newline.

@@ -1,6 +1,6 @@
 //! Verifies that a journal is complete and unchanged, or finds where it is not.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use contactd_core::{Chain, Timestamp};
 
 use crate::key_dir::{Anchor, KeyDir, Noted};
 use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
+use crate::lists::LISTS;
 use crate::segment::SEALS;
 use crate::source::Source;
 use crate::walk::Walk;
@@ -112,6 +113,8 @@ struct Check {
     /// Known lines that have not been found yet.
     known: Vec<KnownLine>,
     result: Verification,
+    /// The lists that lines name, each with the last of these lines.
+    lists: BTreeMap<String, u64>,
     /// The seals that were read.
     seals: HashSet<(u64, Chain)>,
     last_seal: u64,
@@ -127,6 +130,7 @@ impl Check {
         Self {
             walk,
             known,
+            lists: BTreeMap::new(),
             result: Verification::default(),
             seals: HashSet::new(),
             last_seal: 0,
@@ -155,8 +159,14 @@ impl Check {
             self.result.unsigned += 1;
             self.result.confirmed += 1;
         }
-        if let Entry::Mark(mark) = &line.entry {
-            self.mark(line, mark);
+        match &line.entry {
+            Entry::Mark(mark) => self.mark(line, mark),
+            Entry::Admin(record) => {
+                if let Some(list) = record.entry.list() {
+                    self.lists.entry(list.to_owned()).and_modify(|seq| *seq = line.seq).or_insert(line.seq);
+                }
+            }
+            Entry::Request(_) => {}
         }
         self.last_at = Some(line.at);
     }
@@ -211,6 +221,7 @@ impl Check {
         self.check_beginning();
         self.check_seals();
         self.check_known();
+        self.check_lists(source)?;
         for (segment, reason) in std::mem::take(&mut self.walk.strays) {
             self.walk.fault(&segment, 0, None, format!("this is not a file of this journal: {reason}"));
         }
@@ -310,6 +321,22 @@ impl Check {
             };
             self.wrong(Some(seq), what);
         }
+    }
+
+    /// Whether the lists are there and unchanged.
+    fn check_lists(&mut self, source: &Source) -> Result<(), JournalError> {
+        for (name, seq) in std::mem::take(&mut self.lists) {
+            if source.has_list(&name)? {
+                continue;
+            }
+            // It may have been removed with its line meanwhile.
+            if source.list()?.first().is_some_and(|segment| segment.first <= seq) {
+                let what = "the list of people that this line names is missing or changed".to_owned();
+                let file = format!("{LISTS}/{name}");
+                self.result.faults.push(JournalFault { file, line: 0, seq: Some(seq), what });
+            }
+        }
+        Ok(())
     }
 
     fn wrong(&mut self, seq: Option<u64>, what: String) {

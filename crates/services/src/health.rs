@@ -5,10 +5,11 @@ mod overview;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
-use contactd_core::store::{Machine, PartSize, StoreError};
-use contactd_core::{Actor, Finding, NotRecorded, Timestamp};
+use contactd_core::store::{ActionFilter, AuditFilter, IndexedLine, Machine, PartSize, StoreError};
+use contactd_core::{Actor, AdminEntry, Finding, NotRecorded, Timestamp};
 pub use overview::{HeldBySource, Overview};
 use serde::Serialize;
 
@@ -65,6 +66,8 @@ pub enum HealthError {
 const EARLIEST: &str = "2026-01-01";
 /// [`Health::findings`] does not read a journal that is larger than this.
 const SMALL_JOURNAL: u64 = 256 << 20;
+/// More checks of import files than this by one actor within a day are a finding.
+const MANY_CHECKS: u64 = 10;
 
 impl Health {
     pub(super) fn new(parts: Arc<Parts>) -> Self {
@@ -125,6 +128,9 @@ impl Health {
                 vec![Finding::fail("store", error.to_string(), advice)]
             }));
         }
+        // What is not indexed yet counts too. If it cannot be, the check of the journal says why.
+        let _ = audits::up_to_date(&self.parts).await;
+        findings.extend(self.check_findings().await.unwrap_or_default());
         findings.push(self.journal_finding().await.unwrap_or_else(|error| {
             let advice = match &error {
                 AuditError::Store(StoreError::Unavailable(_)) => "mend what it says, and run this again",
@@ -191,6 +197,31 @@ impl Health {
                 Finding::warn("tokens", message, "contactd token rotate ID")
             }
         }])
+    }
+
+    /// Who has checked many import files within a day: whoever compares files with what is on file can find out what that is.
+    async fn check_findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let operation = Some(AdminEntry::IMPORT_CHECK.to_owned());
+        let filter = AuditFilter {
+            since: Some(self.parts.clock.now().minus(Duration::from_secs(86_400))),
+            actions: Some(ActionFilter { operation, ..ActionFilter::default() }),
+            ..AuditFilter::default()
+        };
+        let mut by_actor: BTreeMap<String, u64> = BTreeMap::new();
+        let mut count = |line| {
+            if let IndexedLine::Admin(record) = line {
+                *by_actor.entry(record.entry.actor).or_default() += 1;
+            }
+            true
+        };
+        self.parts.store.visit_audit(&filter, &mut count).await?;
+        let many = by_actor.into_iter().filter(|(_, checks)| *checks > MANY_CHECKS);
+        let finding = |(actor, checks)| {
+            let message = format!("{checks} checks of import files by {actor} in the last day");
+            let advice = "ask what for: `contactd audit show --operation 'import check'` shows them, with --profile those about a person";
+            Finding::warn("imports", message, advice)
+        };
+        Ok(many.map(finding).collect())
     }
 
     async fn journal_finding(&self) -> Result<Finding, AuditError> {

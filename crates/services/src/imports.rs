@@ -4,18 +4,19 @@ mod limits;
 mod report;
 mod retention;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use limits::{parse_share, parse_source};
-pub use report::{ImportReport, RefusedProfile};
+pub use report::{Compared, ImportReport, RefusedProfile};
 
 use contactd_core::store::{
     Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
     Undone, ValueOfProfile, WithdrawnFrom,
 };
-use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Via, blocking};
+use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, Profile, SuppressionList, Via, blocking};
 use contactd_core::{Cancel, Observer, Progress};
 use contactd_import::{
     FileError, FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile,
@@ -50,6 +51,9 @@ pub struct ImportOptions {
     pub files: Vec<String>,
     /// Check everything and change nothing.
     pub dry_run: bool,
+    /// Whoever asks may not see who is on file. Then a check reads the files alone: with rows of their own, somebody could learn
+    /// from any total whether one more row is on file.
+    pub without_people: bool,
 }
 
 impl Default for ImportOptions {
@@ -63,6 +67,7 @@ impl Default for ImportOptions {
             max_withdrawn: 1.0,
             files: Vec::new(),
             dry_run: false,
+            without_people: false,
         }
     }
 }
@@ -166,21 +171,34 @@ impl Imports {
         Ok(shape)
     }
 
-    /// What an import would do with the first rows of an uploaded file, at most `rows`. Blocks while it reads them.
+    /// What an import would do with the first rows of an uploaded file, at most `rows` and few. Blocks while it reads them. For
+    /// somebody who may not see who is on file, nobody has opted out.
     pub async fn preview(
         &self,
         actor: &Actor,
         file: &UploadedFile,
         options: &ReadOptions,
         rows: usize,
+        without_people: bool,
     ) -> Result<Vec<PreviewedRow>, ImportError> {
         let parts = &*self.parts;
-        parts.record_read(&parts.entry(actor, PREVIEW)).await?;
-        let suppressions = parts.suppressions().await?;
-        let sort_key = |profile: &_| parts.store.sort_key(profile);
-        let checks =
-            RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
-        Ok(blocking(|| parts.files.preview(file, options, &checks, rows))?)
+        let suppressions = match without_people {
+            true => SuppressionList::new(parts.keys.clone()),
+            false => parts.suppressions().await?,
+        };
+        let (sort_key, digest) = checks_of(parts);
+        let checks = RowChecks {
+            networks: &parts.networks,
+            suppressions: &suppressions,
+            sort_key: &sort_key,
+            digest: &digest,
+        };
+        let rows = blocking(|| parts.files.preview(file, options, &checks, rows))?;
+        let profiles: BTreeSet<[u8; 16]> = rows.iter().filter_map(|row| row.digest).collect();
+        let entry = parts.entry(actor, PREVIEW);
+        let entry = parts.about_profiles(&entry, |visit| profiles.iter().try_for_each(visit)).await?;
+        parts.record_read(&entry).await?;
+        Ok(rows)
     }
 
     /// Puts on record that somebody reads the rows that an import rejected.
@@ -202,6 +220,8 @@ impl Imports {
     /// Reads all rows, then imports all of them or nothing. Nothing is visible before the end. People who opted
     /// out before the import or while it ran are left out. With too many rejected rows, and in a dry run,
     /// nothing is changed, and the report says what was found.
+    ///
+    /// What compares the rows with what is on file is on record first, with every profile of the files, or it is not reported.
     pub async fn run(
         &self,
         actor: &Actor,
@@ -211,14 +231,30 @@ impl Imports {
         cancel: &Cancel,
     ) -> Result<Changed<ImportReport>, ImportError> {
         let parts = &*self.parts;
-        let entry = parts.entry(actor, "import");
-        let done = self.import(actor, &entry, source, options, observer, cancel).await;
-        let is_failed = match &done {
-            Ok(changed) => changed.done.has_too_many_rejects,
-            Err(_) => true,
+        let operation = if options.dry_run { AdminEntry::IMPORT_CHECK } else { "import" };
+        let mut entry = parts.entry(actor, operation);
+        let mut done = self.import(actor, &mut entry, source, options, observer, cancel).await;
+        let report = match &mut done {
+            Ok(changed) => Some(&mut changed.done),
+            Err(ImportError::TooManyWithdrawn { report, .. }) => Some(&mut **report),
+            Err(_) => None,
         };
-        if is_failed && !options.dry_run {
-            parts.note_failure(&entry).await;
+        match report {
+            // A check is on record since it was read.
+            Some(report) if options.dry_run || !report.committed => {
+                if !options.dry_run {
+                    parts.record_read(&entry.failed()).await?;
+                }
+                if options.without_people {
+                    report.compared = None;
+                }
+            }
+            Some(_) => {}
+            None if options.dry_run => {}
+            None => parts.note_failure(&entry).await,
+        }
+        if let Ok(Changed { done: report, recorded: Err(NotRecorded::Unavailable(_)), .. }) = &mut done {
+            report.compared = None;
         }
         done
     }
@@ -226,7 +262,7 @@ impl Imports {
     async fn import(
         &self,
         actor: &Actor,
-        entry: &AdminEntry,
+        entry: &mut AdminEntry,
         source: &mut Files,
         options: &ImportOptions,
         observer: Observer<'_>,
@@ -234,13 +270,22 @@ impl Imports {
     ) -> Result<Changed<ImportReport>, ImportError> {
         let parts = &*self.parts;
         let suppressions = parts.suppressions().await?;
-        let sort_key = |profile: &_| parts.store.sort_key(profile);
-        let checks =
-            RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
+        let (sort_key, digest) = checks_of(parts);
+        let checks = RowChecks {
+            networks: &parts.networks,
+            suppressions: &suppressions,
+            sort_key: &sort_key,
+            digest: &digest,
+        };
         let read = blocking(|| source.read(&checks, observer, cancel));
         // What was cancelled may not have been read to its end.
         stop_if(cancel)?;
         let read = read?;
+        let counted = entry.counted(&[("rows", read.rows), ("rejected", read.rejected)]);
+        *entry = parts.about_profiles(&counted, |visit| source.each_profile(visit)).await?;
+        if options.dry_run {
+            parts.record_read(entry).await?;
+        }
         let mut report = ImportReport::of(&read);
         report.has_too_many_rejects = options.max_rejects.is_exceeded(read.rejected, read.rows);
         if report.has_too_many_rejects {
@@ -254,12 +299,16 @@ impl Imports {
         if options.replace_source && read.is_without_details() && !options.allow_empty {
             return Err(ImportError::NothingToReplaceWith);
         }
+        if options.dry_run && options.without_people {
+            return Ok(Changed::nothing(report));
+        }
         let plan = self.plan(&read, options);
         let begin = async || parts.store.begin_import(&plan).await;
         let mut import = in_turn(observer, cancel, begin).await?;
-        let mut rows = 0;
+        let (mut rows, mut surplus) = (0, 0);
         while let Some(batch) = source.next_batch()? {
             rows += batch.rows;
+            surplus += batch.surplus;
             import.put(batch.records).await?;
             stop_if(cancel)?;
             observer(Progress::Writing { rows, all: read.records });
@@ -275,7 +324,7 @@ impl Imports {
         self.take_back(source, &mut *import, &suppressions).await?;
         stop_if(cancel)?;
         let counts = import.counts();
-        report.refuse(import.crowds(), counts.refused);
+        report.refuse(import.crowds(), counts.refused + surplus);
         report.has_too_many_rejects = options.max_rejects.is_exceeded(report.rejected, report.rows);
         if report.has_too_many_rejects {
             return Ok(Changed::nothing(report));
@@ -288,7 +337,8 @@ impl Imports {
         }
         let mut sources = read.sources;
         sources.extend(plan.replaced);
-        let summary = ImportSummary { files: options.files.clone(), ..report.summary(&sources, actor) };
+        let summary =
+            ImportSummary { files: options.files.clone(), ..report.summary(counts, &sources, actor) };
         report.id =
             Some(import.commit(&summary, Some(&entry.clone().about_name(&summary.source, None))).await?);
         report.committed = true;
@@ -447,6 +497,11 @@ pub struct SweepReport {
     pub swept: Swept,
     /// Whether what was removed is not in the store's logs any more.
     pub logs_are_clear: bool,
+}
+
+/// What rows are sorted by, and what the journal calls their profiles.
+fn checks_of(parts: &Parts) -> (impl Fn(&Profile) -> u64 + Sync, impl Fn(&Profile) -> [u8; 16] + Sync) {
+    (|profile: &_| parts.store.sort_key(profile), |profile: &_| parts.keys.profile_digest(profile))
 }
 
 fn stop_if(cancel: &Cancel) -> Result<(), ImportError> {

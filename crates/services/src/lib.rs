@@ -34,8 +34,8 @@ pub use contactd_journal::{
 };
 pub use health::{BackupError, BackupMade, Health, HealthError, HeldBySource, Overview, clock_finding};
 pub use imports::{
-    Clearing, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, RefusedProfile, SweepReport,
-    parse_share, parse_source,
+    Clearing, Compared, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, RefusedProfile,
+    SweepReport, parse_share, parse_source,
 };
 pub use opt_outs::{OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptOuts, OptedOut, Withdrawn};
 pub use subjects::{

@@ -49,10 +49,10 @@ pub enum CorrectionError {
     /// The person, the number or the address is suppressed.
     #[error("this person, number or address has opted out; `contactd unsuppress` takes that back")]
     OptedOut,
-    /// The source would have more details for this profile than it may.
+    /// The source would have more values of a kind for this profile than it may.
     #[error(
-        "the source already has {} details for this profile, which is the most; nothing was changed",
-        contactd_core::store::MOST_DETAILS
+        "the source already has {} values of this kind for this profile, which is the most; nothing was changed",
+        contactd_core::store::MOST_VALUES
     )]
     TooMany,
     /// The store failed.

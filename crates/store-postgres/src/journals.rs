@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, Stored};
-use contactd_core::{AuditPosition, SignedLine, Timestamp};
+use contactd_core::{AuditPosition, ShortDigest, SignedLine, Timestamp};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
@@ -32,6 +32,8 @@ const MOVE: &str =
 const ADD_LINES: &str = "INSERT INTO journal_lines (copy, seq, begins_segment, line)
     SELECT $1, * FROM unnest($2::bigint[], $3::boolean[], $4::text[])
     ON CONFLICT (copy, seq) DO UPDATE SET begins_segment = excluded.begins_segment, line = excluded.line";
+const ADD_LIST: &str = "INSERT INTO journal_lists (name, part, digests) VALUES ($1, $2, $3)
+    ON CONFLICT (name, part) DO UPDATE SET added_at = now()";
 const ADD_SEALS: &str =
     "INSERT INTO journal_seals (copy, seq, line) SELECT $1, * FROM unnest($2::bigint[], $3::text[])
     ON CONFLICT (copy, seq) DO UPDATE SET line = excluded.line";
@@ -116,6 +118,35 @@ impl JournalCopies for PostgresStore {
         Ok(rows.iter().map(line).collect())
     }
 
+    async fn add_list_part(&self, list: &str, part: u32, digests: &[u8]) -> Stored<()> {
+        self.database.execute(ADD_LIST, &[&list, &number(part), &digests]).await.map(drop)
+    }
+
+    async fn list_part(&self, list: &str, part: u32) -> Stored<Option<Vec<u8>>> {
+        let find = "SELECT digests FROM journal_lists WHERE name = $1 AND part = $2";
+        let rows = self.database.query(find, &[&list, &number(part)]).await?;
+        Ok(rows.first().map(|row| row.get(0)))
+    }
+
+    async fn lists_with(&self, digests: &[ShortDigest]) -> Stored<Option<Vec<String>>> {
+        let find = "SELECT DISTINCT name FROM journal_lists, unnest($1::bytea[]) AS wanted
+            WHERE wanted >= substring(digests FOR 16)
+                AND wanted <= substring(digests FROM octet_length(digests) - 15)
+                AND position(wanted IN digests) > 0";
+        let wanted: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
+        Ok(Some(self.database.query(find, &[&wanted]).await?.iter().map(|row| row.get(0)).collect()))
+    }
+
+    async fn lists_before(&self, time: Timestamp) -> Stored<Vec<String>> {
+        let find = "SELECT name FROM journal_lists GROUP BY name
+            HAVING max(added_at) < to_timestamp($1::bigint / 1000.0)";
+        Ok(self.database.query(find, &[&time.millis()]).await?.iter().map(|row| row.get(0)).collect())
+    }
+
+    async fn remove_list(&self, list: &str) -> Stored<()> {
+        self.database.execute("DELETE FROM journal_lists WHERE name = $1", &[&list]).await.map(drop)
+    }
+
     async fn copied_seals(&self, copy: i32) -> Stored<Vec<String>> {
         let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
         Ok(self.database.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
@@ -140,6 +171,10 @@ impl PostgresStore {
         }
         Ok(())
     }
+}
+
+fn number(part: u32) -> i32 {
+    i32::try_from(part).unwrap_or(i32::MAX)
 }
 
 async fn add(store: &PostgresStore, work: &Work, step: CopyStep<'_>) -> Tried<bool> {

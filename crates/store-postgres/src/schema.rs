@@ -6,7 +6,7 @@ use contactd_core::store::{StoreError, Stored};
 use crate::database::Database;
 use crate::failure::Tried;
 
-const STEPS: &[&str] = &[include_str!("../schema/contactd.sql")];
+const STEPS: &[&str] = &[include_str!("../schema/contactd.sql"), include_str!("../schema/journal-lists.sql")];
 
 /// The names of all tables.
 pub(crate) fn tables() -> Vec<&'static str> {

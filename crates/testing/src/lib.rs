@@ -61,7 +61,7 @@ macro_rules! conformance {
             imports: large_and_small_imports_do_the_same,
             imports: a_replaced_source_keeps_only_what_is_put,
             imports: a_replaced_source_tells_how_much_it_loses,
-            imports: a_source_with_too_many_details_for_a_profile_is_refused_for_that_profile,
+            imports: a_source_has_at_most_twenty_values_of_a_kind_for_a_profile,
             imports: a_second_import_is_refused_while_one_is_in_progress,
             imports: other_writers_of_details_get_busy_during_an_import,
             imports: imports_are_listed_and_can_be_undone_once,

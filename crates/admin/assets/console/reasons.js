@@ -30,7 +30,8 @@ const WORDS = {
   duplicate_field: 'the same field twice',
   not_text: 'not text',
   not_list: 'not a list',
-  too_many_details: 'more than 1,000 details of one profile from one source',
+  too_many_details: 'more than 1,000 details in one line',
+  too_many_values: 'more than 20 numbers or 20 addresses of one profile from one source, with those on file',
   // Of profile URLs.
   empty: 'empty',
   too_long: 'too long',

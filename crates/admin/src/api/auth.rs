@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use contactd_core::{Actor, Role, Via};
 
 use crate::api::Api;
-use crate::api::permission::Needs;
+use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::api::sessions::Session;
 
@@ -41,6 +41,11 @@ pub(crate) struct Who {
 }
 
 impl Who {
+    /// Whether the role may see what is held about a person.
+    pub(crate) fn sees_people(&self) -> bool {
+        Permission::People.roles().contains(&self.role)
+    }
+
     /// The actor, working on a case.
     pub(crate) fn actor_for(&self, ticket: Option<&str>) -> Actor {
         self.actor.clone().for_ticket(ticket.map(str::trim).filter(|ticket| !ticket.is_empty()))

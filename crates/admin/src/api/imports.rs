@@ -72,7 +72,8 @@ struct ToImport {
     /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_withdrawn: Option<String>,
-    /// Check everything and change nothing.
+    /// Check everything and change nothing. For a role that does not see people, the check reads the file alone: its result does not
+    /// say what is new, changed, unchanged or opted out.
     #[serde(default)]
     dry_run: bool,
     /// Is ignored when it is sent. In the `input` of a job: what the file is called.
@@ -122,7 +123,7 @@ async fn import(call: Call, Sent(mut sent): Sent<ToImport>) -> Result<Started, R
     let file = uploads.file(&upload);
     sent.file_name = Some(upload.name);
     let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
-    let work = ImportWork::new(sent, file)?;
+    let work = ImportWork::new(sent, file, !call.who.sees_people())?;
     // What is wrong with the columns is said at once, not by a job.
     services.imports.open(&work.file, &work.reading, None).map_err(refused)?;
     call.start(Kind::Import, input, async move |call: &Call, job: &Job| work.run(call, job).await)
@@ -137,7 +138,7 @@ struct ImportWork {
 }
 
 impl ImportWork {
-    fn new(sent: ToImport, file: UploadedFile) -> Result<Self, Refusal> {
+    fn new(sent: ToImport, file: UploadedFile, without_people: bool) -> Result<Self, Refusal> {
         let (source, region) = (sent.source.as_deref(), sent.region.as_deref());
         let (date_format, needs_basis) = (sent.date_format.as_deref(), sent.require_basis);
         let reading = read_options(sent.mapping, source, region, date_format, needs_basis)?;
@@ -152,6 +153,7 @@ impl ImportWork {
             max_withdrawn: parse_share(max_withdrawn).map_err(|error| wrong("maxWithdrawn", &error))?,
             files: vec![file.name.clone()],
             dry_run: sent.dry_run,
+            without_people,
         };
         Ok(Self { file, reading, options, max_rejects: max_rejects.to_owned() })
     }
@@ -173,10 +175,14 @@ impl ImportWork {
         let Changed { done: report, confirmed, recorded, .. } = match done {
             Ok(changed) => changed,
             Err(ImportError::TooManyWithdrawn { from, report }) => {
+                let many = match report.compared {
+                    Some(_) => format!("{} of the {}", from.withdrawn, from.held),
+                    None => "too many".to_owned(),
+                };
                 let message = format!(
-                    "Nothing was loaded: {} of the {} details of source {} would be removed, because the file does not contain \
-                     them. If the file is complete, import it anyway.",
-                    from.withdrawn, from.held, from.source
+                    "Nothing was loaded: {many} details of source {} would be removed, because the file does not contain them. If \
+                     the file is complete, import it anyway.",
+                    from.source
                 );
                 return Err(Failed { result: shown(&report), ..Failed::new("too_many_withdrawn", message) });
             }

@@ -43,7 +43,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::get("/uploads", needs, "listUploads").does("The files that you have sent and that are still there, newest first.", list),
         Endpoint::get("/uploads/{id}", needs, "showUpload").does("What a file that you have sent holds.", show),
         Endpoint::delete("/uploads/{id}", needs, "deleteUpload").does("Delete a file that you have sent. What was imported from it stays.", delete),
-        Endpoint::post("/uploads/{id}/preview", needs, "previewUpload").does("What an import would do with the first rows of a file that you have sent.", preview),
+        Endpoint::post("/uploads/{id}/preview", needs, "previewUpload").does("What an import would do with the first rows of a file that you have sent. A role that does not see people is not told who has opted out.", preview),
     ]
 }
 
@@ -230,15 +230,16 @@ async fn preview(Call { api, who }: Call, Named(id): Named, Sent(sent): Sent<ToP
     let (date_format, needs_basis) = (sent.date_format.as_deref(), sent.require_basis);
     let options = read_options(sent.mapping, source, region, date_format, needs_basis)?;
     let file = api.uploads.file(&upload);
-    let rows = api.services.imports.preview(&who.actor, &file, &options, PREVIEWED).await.map_err(refused)?;
+    let imports = &api.services.imports;
+    let rows = imports.preview(&who.actor, &file, &options, PREVIEWED, !who.sees_people()).await;
     let reason = |NotLoaded { column, reason }| ReasonShown { column: Cow::into_owned(column), reason };
-    let shown = |PreviewedRow { line, values, verdict, reasons }| RowShown {
+    let shown = |PreviewedRow { line, values, verdict, reasons, .. }| RowShown {
         line,
         values,
         verdict,
         reasons: reasons.into_iter().map(reason).collect(),
     };
-    Ok(Json(Preview { rows: rows.into_iter().map(shown).collect() }))
+    Ok(Json(Preview { rows: rows.map_err(refused)?.into_iter().map(shown).collect() }))
 }
 
 /// The name of a file: without directories and control characters, and not too long.

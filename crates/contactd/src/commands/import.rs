@@ -5,7 +5,7 @@ mod advice;
 use std::path::Path;
 use std::process::ExitCode;
 
-use contactd_core::store::MOST_DETAILS;
+use contactd_core::store::MOST_VALUES;
 use contactd_core::{Cancel, Span, give_way_to_lookups};
 use contactd_import::{FileError, Files, Input, Rejects};
 use contactd_import::{ReadOptions, RejectedRow};
@@ -33,6 +33,8 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         max_withdrawn: args.max_withdrawn,
         files: args.files.iter().map(|file| file_name(file)).collect(),
         dry_run: args.dry_run,
+        // Whoever runs commands here can read the files of the store anyway.
+        without_people: false,
     };
     let working = Working::start("reading");
     let imports = &context.services.imports;
@@ -79,6 +81,11 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         ));
     }
     output::remarks(&done.notes, &done.recorded);
+    if report.compared.is_none() {
+        output::words(format_args!(
+            "contactd: counts of what is on file are shown only once they are on record"
+        ));
+    }
     done.confirmed?;
     if report.has_too_many_rejects {
         output::words(format_args!(
@@ -136,19 +143,25 @@ fn cancel_on_ctrl_c() -> Cancel {
 }
 
 fn show(report: &ImportReport) -> anyhow::Result<()> {
-    for (what, count) in [
-        ("rows read", report.rows),
-        ("profiles new", report.profiles_new),
-        ("profiles changed", report.profiles_changed),
-        ("details new", report.details_new),
-        ("details changed", report.details_changed),
-        ("details unchanged", report.details_unchanged),
-        ("details withdrawn", report.details_withdrawn),
-        ("details suppressed", report.suppressed),
+    let compared = report.compared.map(|compared| {
+        [
+            ("profiles new", compared.profiles_new),
+            ("profiles changed", compared.profiles_changed),
+            ("details new", compared.details_new),
+            ("details changed", compared.details_changed),
+            ("details unchanged", compared.details_unchanged),
+            ("details withdrawn", compared.details_withdrawn),
+            ("details suppressed", compared.suppressed),
+        ]
+    });
+    let rejected = [
         ("rows rejected", report.rejected),
         ("  of these in part", report.partly_rejected),
         ("values rejected", report.values_rejected),
-    ] {
+    ];
+    let counts =
+        [("rows read", report.rows)].into_iter().chain(compared.into_iter().flatten()).chain(rejected);
+    for (what, count) in counts {
         output::data(format_args!("{what:<22}{count:>10}"))?;
     }
     for (reason, count) in &report.rejected_by_reason {
@@ -160,7 +173,7 @@ fn show(report: &ImportReport) -> anyhow::Result<()> {
     }
     for RefusedProfile { profile_url, source, .. } in &report.profiles_refused {
         output::data(format_args!(
-            "  {profile_url}: {source} would have more than {MOST_DETAILS} details of this one profile, so none of them was loaded"
+            "  {profile_url}: {source} would have more than {MOST_VALUES} values of one kind for this one profile, so the rest was not loaded"
         ))?;
     }
     for line in report.inputs.iter().filter_map(advice::read_as) {

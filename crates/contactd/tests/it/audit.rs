@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::fixture::{ADA, EVE, NOBODY, assert_nothing_personal};
+use crate::fixture::{ADA, EVE, NOBODY, assert_nothing_personal, many};
 use crate::http::{Connection, Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
 
@@ -488,10 +488,15 @@ fn a_missing_index_is_rebuilt_and_counts_nothing_twice() {
 #[test]
 fn old_segments_are_compressed_and_removed_after_their_retention_time() {
     let (service, token) = Service::with(&[], "[audit]\nsegment_bytes = 4096\n");
+    let file = service.site.file("many.csv", many("list-quell", 60));
+    service.site.ok(&["import", &file, "--source", "crm", "--dry-run"]);
     for number in 0..60 {
         service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
     }
     let site = service.stop();
+    let lists = site.data().join("audit/lists");
+    let is_listed = || std::fs::read_dir(&lists).expect("a directory").count() == 1;
+    assert!(is_listed());
     std::thread::sleep(Duration::from_millis(1_100));
     let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\nkeep = \"1s\"\n");
     // Old segments are first checked at the start of the server.
@@ -499,6 +504,7 @@ fn old_segments_are_compressed_and_removed_after_their_retention_time() {
         let report = service.site.json(&["audit", "verify"]);
         report["first"].as_u64().is_some_and(|first| first > 20)
     });
+    eventually("and the list that only they name", || !is_listed());
     let verified = service.site.run(&["audit", "verify"]);
     assert!(
         verified.code == 0 && verified.stdout.contains("removed after their retention period"),

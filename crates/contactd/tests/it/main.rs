@@ -47,6 +47,7 @@ mod help;
 mod hostile;
 mod http;
 mod import;
+mod import_checks;
 mod leftovers;
 mod limits;
 mod load;

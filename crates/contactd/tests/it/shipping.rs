@@ -9,7 +9,7 @@ use std::time::Duration;
 use contactd_testing::TestServer;
 
 use crate::cluster::{id_of, machine, nodes};
-use crate::fixture::{ADA, EVE, MIRA};
+use crate::fixture::{ADA, EVE, MIRA, many};
 use crate::http::{Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, copy_directory, eventually};
 
@@ -359,6 +359,10 @@ fn what_a_node_removes_after_its_retention_period_is_removed_from_the_database()
     let site = nodes.pop().expect("a node").stop();
     let config = "[cluster]\nname = \"a\"\n[audit]\nsegment_bytes = 4096\n";
     let node = site.serve_with(&[], config);
+    let file = node.site.file("many.csv", many("list-quell", 60));
+    node.site.ok(&["import", &file, "--source", "crm", "--dry-run"]);
+    let lists = |site: &Site| sql(site, "SELECT count(*) FROM journal_lists");
+    assert_eq!(lists(&node.site), "1");
     for _ in 0..60 {
         assert_eq!(node.look_up(PHONE, &token, MIRA).status, 200);
     }
@@ -369,6 +373,7 @@ fn what_a_node_removes_after_its_retention_period_is_removed_from_the_database()
         let now: u64 = sql(&node.site, "SELECT min(seq) FROM journal_lines").parse().expect("a number");
         now > 10
     });
+    eventually("and the list that only they name", || lists(&node.site) == "0");
     let site = node.stop();
     assert_eq!(shipped(&site, &id_of(&site, "a")), in_files(&site.data()), "{before} lines before");
     let desk = machine(site.database().expect("a database"), &site);

@@ -28,7 +28,7 @@ pub struct AdminEntry {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
     /// The digests of the people, numbers and addresses it was about, each as `key:digest`; the first
-    /// [`MOST_SUBJECTS`] of them.
+    /// [`MOST_SUBJECTS`] of them, or `list:key:name` for a list file with all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
     /// The case it was done for.
@@ -65,6 +65,9 @@ impl AdminOutcome {
 }
 
 impl AdminEntry {
+    /// What the journal calls it when somebody checks what an import would do.
+    pub const IMPORT_CHECK: &str = "import check";
+
     /// The entry for an action that is done. Logs that it was asked for.
     pub fn new(actor: &Actor, operation: &'static str, time: Timestamp) -> Self {
         actor.note(operation);
@@ -93,6 +96,28 @@ impl AdminEntry {
     #[must_use]
     pub fn again(&self) -> Self {
         Self { entry: random_id(self.time), ..self.clone() }
+    }
+
+    /// Says that it was about everybody in a list file, whose digests are made with the key of this id.
+    #[must_use]
+    pub fn about_list(mut self, key: &str, name: &str) -> Self {
+        self.subjects = vec![Self::list_name(key, name)];
+        self
+    }
+
+    /// How an entry names a list file.
+    pub fn list_name(key: &str, name: &str) -> String {
+        format!("list:{key}:{name}")
+    }
+
+    /// The name of the list file that says whom it was about, if there is one.
+    pub fn list(&self) -> Option<&str> {
+        // Only what can be the name of a file there.
+        let is_name = |name: &&str| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        self.subjects.iter().find_map(|subject| {
+            let name = subject.strip_prefix("list:")?.split(':').nth(1);
+            name.filter(is_name)
+        })
     }
 
     /// Says what it was about. Text that looks like personal data or like a token's secret, such as an address in the place

@@ -63,6 +63,8 @@ pub struct SignedLine {
     pub is_checkpoint: bool,
     /// Whether `seals.jsonl` has a copy of it, which outlasts it.
     pub is_seal: bool,
+    /// The list of people that it names, if it names one.
+    pub list: Option<String>,
     /// If it says that lines are removed after their retention period: the last of them.
     pub retires: Option<u64>,
     /// Its text, without the newline.

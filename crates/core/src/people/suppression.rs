@@ -129,6 +129,18 @@ impl DigestKeys {
         self.short_digests(Subject::Profile(profile))
     }
 
+    /// The digest of a profile under the newest key, as in a list file.
+    pub fn profile_digest(&self, profile: &Profile) -> [u8; 16] {
+        let digest = |key: &DigestKey| ShortDigest::of(&key.digest_subject(Subject::Profile(profile)));
+        self.0.last().map_or([0; 16], |key| digest(key).0)
+    }
+
+    /// How the journal names the newest key.
+    pub fn short_id(&self) -> &str {
+        let id = self.newest_id();
+        id.get(..8).unwrap_or(id)
+    }
+
     /// The digests that the journal may contain for a value.
     pub fn value_digests(&self, kind: Kind, value: &ContactValue) -> Vec<ShortDigest> {
         self.short_digests(Subject::Value(kind, value))

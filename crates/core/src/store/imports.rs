@@ -109,11 +109,11 @@ impl ImportPlan {
     }
 }
 
-/// The most details that a source may have for one profile. More are a mistake in the data, and would make every lookup and
-/// every import of that profile slow.
-pub const MOST_DETAILS: usize = 1_000;
+/// The most values of one kind that a source may have for one profile. Nobody has more: a file with more is a mistake, or somebody
+/// tries which of them are on file.
+pub const MOST_VALUES: usize = 20;
 
-/// Details that were refused because their source would have more than [`MOST_DETAILS`] for the profile.
+/// A source that would have more than [`MOST_VALUES`] of a kind for a profile, so that some were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crowd {
     /// The profile.
@@ -122,25 +122,28 @@ pub struct Crowd {
     pub source: String,
 }
 
-/// The sources that would have more than [`MOST_DETAILS`] for a profile that holds `held` and is given `details`. Takes
-/// time in proportion to the number of details.
-pub fn crowds<'a>(details: &'a [Detail], held: impl Iterator<Item = &'a Detail>) -> Vec<String> {
+/// Which of the details that a profile is given are too many, if it holds `held`: what is held counts first, then what is given,
+/// in order. Empty if none are. Takes time in proportion to the number of details.
+pub fn surplus<'a>(given: &'a [Detail], held: impl Iterator<Item = &'a Detail>) -> Vec<bool> {
     let held: Vec<&Detail> = held.collect();
-    if details.len() + held.len() <= MOST_DETAILS {
+    if given.len() + held.len() <= MOST_VALUES {
         return Vec::new();
     }
-    let mut by_source: HashMap<&str, HashSet<(Kind, Cow<'_, str>)>> = HashMap::new();
-    for Detail { kind, value, source, .. } in details.iter().chain(held) {
-        by_source.entry(source).or_default().insert((*kind, ContactValue::comparable(*kind, value.expose())));
+    let mut by_source: HashMap<(&str, Kind), HashSet<Cow<'_, str>>> = HashMap::new();
+    let mut is_too_much = |Detail { kind, value, source, .. }: &'a Detail, most: usize| {
+        let values = by_source.entry((source.as_str(), *kind)).or_default();
+        let value = ContactValue::comparable(*kind, value.expose());
+        let is_too_much = values.len() >= most && !values.contains(&value);
+        if !is_too_much {
+            values.insert(value);
+        }
+        is_too_much
+    };
+    for detail in held {
+        is_too_much(detail, usize::MAX);
     }
-    let given: HashSet<&str> = details.iter().map(|detail| detail.source.as_str()).collect();
-    let mut crowds: Vec<String> = by_source
-        .into_iter()
-        .filter(|(source, values)| values.len() > MOST_DETAILS && given.contains(source))
-        .map(|(source, _)| source.to_owned())
-        .collect();
-    crowds.sort();
-    crowds
+    let surplus: Vec<bool> = given.iter().map(|detail| is_too_much(detail, MOST_VALUES)).collect();
+    if surplus.contains(&true) { surplus } else { Vec::new() }
 }
 
 /// One value of one profile.
@@ -151,8 +154,8 @@ pub type ValueOfProfile = (Profile, Kind, ContactValue);
 #[async_trait]
 pub trait Import: Send {
     /// Adds or updates details. Records must be in ascending order of [`Importing::sort_key`] across all batches,
-    /// with the records of one profile next to each other. If a detail is given twice, the last one wins. A source that
-    /// would have more than [`MOST_DETAILS`] for a profile is refused for that profile: none of its details is put.
+    /// with the records of one profile next to each other. If a detail is given twice, the last one wins. A source has at
+    /// most [`MOST_VALUES`] of a kind for a profile: what would be more is refused, in the order in which it is given.
     async fn put(&mut self, batch: Vec<Record>) -> Stored<()>;
 
     /// Completes the import after the last `put`. Removes the details of replaced sources that the import did not
@@ -171,7 +174,7 @@ pub trait Import: Send {
         self.merging().counts
     }
 
-    /// The sources that were refused for a profile: the first of them.
+    /// The sources that have too much for a profile: the first of them.
     fn crowds(&self) -> &[Crowd] {
         &self.merging().crowds
     }
@@ -204,7 +207,7 @@ pub struct PutCounts {
     /// Details removed again because their person, number or address opted out while the import ran. Not stored.
     #[serde(skip)]
     pub taken_back: u64,
-    /// Details refused because their source has too many for one profile. Not stored.
+    /// Details refused because their source has too many of their kind for one profile. Not stored.
     #[serde(skip)]
     pub refused: u64,
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::store::Stored;
-use crate::{AuditPosition, SignedLine, Timestamp};
+use crate::{AuditPosition, ShortDigest, SignedLine, Timestamp};
 
 /// Copies of journals, line by line as they were written. A node ships its journal in steps, each of which begins where the
 /// one before ended and is stored whole or not at all. So every line is there once, whenever the node was killed.
@@ -56,6 +56,32 @@ pub trait JournalCopies: Send + Sync + 'static {
     /// At most `most` lines of a copy, in order, from this number on.
     async fn copied_lines(&self, _copy: i32, _from: u64, _most: u32) -> Stored<Vec<CopiedLine>> {
         Ok(Vec::new())
+    }
+
+    /// Adds a part of a list file. The parts are added from the last one to the first, so that a list is whole once its part 0 is
+    /// there. A part that is there stays, and counts as new.
+    async fn add_list_part(&self, _list: &str, _part: u32, _digests: &[u8]) -> Stored<()> {
+        Ok(())
+    }
+
+    /// A part of a list file.
+    async fn list_part(&self, _list: &str, _part: u32) -> Stored<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// The names of the lists with one of these digests; `None` if this store keeps no lists.
+    async fn lists_with(&self, _digests: &[ShortDigest]) -> Stored<Option<Vec<String>>> {
+        Ok(None)
+    }
+
+    /// The names of the lists that were added before this time.
+    async fn lists_before(&self, _time: Timestamp) -> Stored<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// Removes a list.
+    async fn remove_list(&self, _list: &str) -> Stored<()> {
+        Ok(())
     }
 
     /// The copies of the seals, in order.

@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::store::place::{label_number, observed};
-use crate::store::{Crowd, PutCounts, ValueOfProfile, WithdrawnFrom, crowds};
+use crate::store::{Crowd, PutCounts, ValueOfProfile, WithdrawnFrom, surplus};
 use crate::{Detail, Kind, Label, Profile};
 
-/// How many refused sources of profiles are listed.
+/// How many sources with too much for a profile are listed.
 const SHOWN_CROWDS: usize = 20;
 
 /// A detail as an engine holds it.
@@ -172,7 +172,7 @@ pub struct Merging {
     pub id: i64,
     /// What it did.
     pub counts: PutCounts,
-    /// Sources that were refused for a profile: the first of them.
+    /// Sources with too much for a profile: the first of them.
     pub crowds: Vec<Crowd>,
     /// Sources whose details are removed unless the import contains them, with what they lose.
     pub replaced: Vec<WithdrawnFrom>,
@@ -212,7 +212,7 @@ impl Merging {
         mut source_of: impl FnMut(&str) -> Result<i64, E>,
         mut keep: impl FnMut(&HeldDetail, Fate) -> Result<(), E>,
     ) -> Result<Touched, E> {
-        let accepted = self.refuse_crowds(profile, given, held);
+        let accepted = self.refuse_surplus(profile, given, held);
         let details = accepted.as_deref().unwrap_or(given);
         let was_held = !held.is_empty();
         let was_held_before = held.iter().any(|held| held.import != self.id);
@@ -310,25 +310,29 @@ impl Merging {
         self.replaced.iter().any(|from| from.source == source)
     }
 
-    /// What is left of the given details without sources that would have too many for this profile; none if all are
-    /// accepted.
-    fn refuse_crowds(
+    /// What is left of the given details without those that are too many; none if all are accepted.
+    fn refuse_surplus(
         &mut self,
         profile: &Profile,
         given: &[Detail],
         held: &[HeldDetail],
     ) -> Option<Vec<Detail>> {
         let stays = |held: &&HeldDetail| held.import == self.id || !self.is_replaced(&held.detail.source);
-        let crowds = crowds(given, held.iter().filter(stays).map(|held| &held.detail));
-        if crowds.is_empty() {
+        let surplus = surplus(given, held.iter().filter(stays).map(|held| &held.detail));
+        if surplus.is_empty() {
             return None;
         }
-        let (accepted, refused): (Vec<Detail>, Vec<Detail>) =
-            given.iter().cloned().partition(|detail| !crowds.contains(&detail.source));
-        self.counts.refused += refused.len() as u64;
-        for source in crowds {
-            if self.crowds.len() < SHOWN_CROWDS {
-                self.crowds.push(Crowd { profile: profile.clone(), source });
+        let mut accepted = Vec::new();
+        for (detail, is_surplus) in given.iter().zip(surplus) {
+            if !is_surplus {
+                accepted.push(detail.clone());
+                continue;
+            }
+            self.counts.refused += 1;
+            let is_listed =
+                self.crowds.iter().any(|crowd| crowd.profile == *profile && crowd.source == detail.source);
+            if !is_listed && self.crowds.len() < SHOWN_CROWDS {
+                self.crowds.push(Crowd { profile: profile.clone(), source: detail.source.clone() });
             }
         }
         Some(accepted)

@@ -82,7 +82,8 @@ impl Audits {
         };
         let mut done: Vec<String> = Vec::new();
         for entry in &entries {
-            if !known.contains(&entry.entry) && !record(entry) {
+            let is_known = known.contains(&entry.entry);
+            if !is_known && (self.parts.fetch_list(entry).await.is_err() || !record(entry)) {
                 break;
             }
             known.insert(entry.entry.clone());

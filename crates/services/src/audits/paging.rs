@@ -47,7 +47,7 @@ impl Audits {
             // What is added meanwhile is newer.
             Some(_) => (token_names(&*self.parts.store).await?, Reader::as_it_is(&self.parts).await?),
         };
-        let filter = self.filter(query, &names)?;
+        let filter = self.filter(query, &names).await?;
         let after = before.map(|place| place.at.plus(std::time::Duration::from_millis(1)));
         let asked_for = most.saturating_add(before.map_or(0, |place| place.shown));
         let filter = AuditFilter {

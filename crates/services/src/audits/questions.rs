@@ -45,7 +45,7 @@ impl Audits {
         mut visit: impl FnMut(EventView) -> bool + Send,
     ) -> Result<IndexState, AuditError> {
         let (names, reader) = self.asked(actor).await?;
-        let filter = self.filter(query, &names)?;
+        let filter = self.filter(query, &names).await?;
         reader.newest(&filter, |line| visit(EventView::of(line, &names))).await?;
         Ok(reader.state)
     }
@@ -57,7 +57,7 @@ impl Audits {
         query: &AuditQuery,
     ) -> Result<(Vec<Recipient>, IndexState), AuditError> {
         let (names, reader) = self.asked(actor).await?;
-        let filter = AuditFilter { actions: None, newest: None, ..self.filter(query, &names)? };
+        let filter = AuditFilter { actions: None, newest: None, ..self.filter(query, &names).await? };
         // With the number of the last line, which decides if two have the same time.
         let mut sums: HashMap<String, (Recipient, u64)> = HashMap::new();
         let add = |line| {
@@ -95,7 +95,7 @@ impl Audits {
         Ok((names, Reader::ready(&self.parts, ReadFrom::Index).await?))
     }
 
-    pub(super) fn filter(
+    pub(super) async fn filter(
         &self,
         query: &AuditQuery,
         names: &HashMap<String, String>,
@@ -115,13 +115,17 @@ impl Audits {
             outcome: query.outcome.clone(),
             request: query.request.as_ref().map(|id| (id.clone(), keys.id_digests(id))),
         };
-        let profile = query.profile.as_ref().map(Subject::Profile);
+        let mut subjects = Vec::new();
+        if let Some(profile) = &query.profile {
+            subjects.push(self.parts.all_names(profile).await?);
+        }
         let value = query.value.as_ref().map(|(kind, value)| Subject::Value(*kind, value));
+        subjects.extend(value.map(|value| keys.all_named(value)));
         let actions = ActionFilter {
             actor: query.actor.clone(),
             operation: query.operation.clone(),
             outcome: query.outcome.clone(),
-            subjects: profile.into_iter().chain(value).map(|subject| keys.all_named(subject)).collect(),
+            subjects,
         };
         // What cannot match is not read.
         let has_requests = query.actor.is_none()

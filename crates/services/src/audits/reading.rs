@@ -150,7 +150,7 @@ pub(super) fn corrections(journal: &JournalReader, roots: &Roots) -> Result<Corr
 }
 
 /// Indexes everything that is in the journal now, and what other nodes have shipped.
-pub(super) async fn up_to_date(parts: &Parts) -> Result<IndexState, AuditError> {
+pub(crate) async fn up_to_date(parts: &Parts) -> Result<IndexState, AuditError> {
     let state = catch_up(parts).await?;
     index_copies(parts).await?;
     Ok(state)

@@ -52,6 +52,9 @@ impl Audits {
                 (0, Some(first)) => self.seals_before(first.seq)?,
                 _ => Vec::new(),
             };
+            for list in batch.iter().filter_map(|line| line.list.as_deref()) {
+                self.parts.ship_list_of_line(list).await?;
+            }
             let step = CopyStep { node, from, to, lines: &batch, seals: &seals };
             if store.add_to_copy(step).await? {
                 if batch.iter().any(|line| line.retires.is_some()) {

@@ -48,8 +48,8 @@ pub struct HeldBySource {
 }
 
 impl Health {
-    /// How the service does, at a glance. It reads counts and facts, and neither details nor lines of the journal, so it takes
-    /// the same time however much there is.
+    /// How the service does, at a glance. It reads counts, facts and the last day's actions, and neither details nor
+    /// other lines of the journal, so it takes the same time however much there is.
     pub async fn overview(&self, actor: &Actor) -> Result<Overview, HealthError> {
         actor.note("overview");
         let (parts, now) = (&self.parts, self.parts.clock.now());
@@ -64,6 +64,7 @@ impl Health {
         tokens_ending.sort_by_key(|token| token.expires_at);
         let journal = journal_state(parts).await?;
         let mut findings = self.token_findings().await?;
+        findings.extend(self.check_findings().await?);
         findings.extend(unreadable(&journal));
         findings.extend(known_fault(&journal));
         Ok(Overview {

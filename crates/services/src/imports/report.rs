@@ -19,18 +19,14 @@ pub struct ImportReport {
     /// Whether it was committed. It is not with too many rejected rows, nor in a dry run.
     pub committed: bool,
     pub rows: u64,
-    pub profiles_new: u64,
-    pub profiles_changed: u64,
-    pub details_new: u64,
-    pub details_changed: u64,
-    pub details_unchanged: u64,
-    pub details_withdrawn: u64,
-    pub suppressed: u64,
+    /// What depends on what is on file; `None` if whoever asked may not see it.
+    #[serde(flatten)]
+    pub compared: Option<Compared>,
     pub rejected: u64,
     pub partly_rejected: u64,
     pub values_rejected: u64,
     pub rejected_by_reason: BTreeMap<&'static str, u64>,
-    /// Profiles for which a source was refused, because it has too many details: the first of them.
+    /// Profiles for which a source has too many values of a kind: the first of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profiles_refused: Vec<RefusedProfile>,
     pub examples: Vec<RejectedRow>,
@@ -57,7 +53,21 @@ pub struct ImportReport {
     pub not_swept: Option<String>,
 }
 
-/// A profile for which a source was refused.
+/// What an import did with what is on file, or would have done.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the counts are those of PutCounts and ReadRows")]
+pub struct Compared {
+    pub profiles_new: u64,
+    pub profiles_changed: u64,
+    pub details_new: u64,
+    pub details_changed: u64,
+    pub details_unchanged: u64,
+    pub details_withdrawn: u64,
+    pub suppressed: u64,
+}
+
+/// A profile for which a source has too many values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedProfile {
@@ -70,8 +80,8 @@ pub struct RefusedProfile {
 }
 
 impl RefusedProfile {
-    /// A source may have [`MOST_DETAILS`](contactd_core::store::MOST_DETAILS) for a profile.
-    pub const TOO_MANY: &'static str = "too_many_details";
+    /// A source may have [`MOST_VALUES`](contactd_core::store::MOST_VALUES) of a kind for a profile.
+    pub const TOO_MANY: &'static str = "too_many_values";
 }
 
 impl ImportReport {
@@ -83,7 +93,7 @@ impl ImportReport {
             values_rejected: read.values_rejected,
             rejected_by_reason: read.rejected_by_reason.clone(),
             examples: read.examples.clone(),
-            suppressed: read.suppressed,
+            compared: Some(Compared { suppressed: read.suppressed, ..Compared::default() }),
             columns_not_used: not_used(&read.inputs),
             suggested_mapping: suggested(&read.inputs),
             warnings: read.warnings.clone(),
@@ -93,13 +103,16 @@ impl ImportReport {
     }
 
     pub(super) fn count(&mut self, counts: PutCounts) {
-        self.profiles_new = counts.profiles_new;
-        self.profiles_changed = counts.profiles_changed;
-        self.details_new = counts.new;
-        self.details_changed = counts.changed;
-        self.details_unchanged = counts.unchanged;
-        self.details_withdrawn = counts.withdrawn;
-        self.suppressed += counts.taken_back;
+        let before = self.compared.unwrap_or_default().suppressed;
+        self.compared = Some(Compared {
+            profiles_new: counts.profiles_new,
+            profiles_changed: counts.profiles_changed,
+            details_new: counts.new,
+            details_changed: counts.changed,
+            details_unchanged: counts.unchanged,
+            details_withdrawn: counts.withdrawn,
+            suppressed: before + counts.taken_back,
+        });
     }
 
     /// Counts what was refused as rejected.
@@ -121,24 +134,20 @@ impl ImportReport {
             .collect();
     }
 
-    pub(super) fn summary(&self, sources: &BTreeSet<String>, actor: &Actor) -> ImportSummary {
+    pub(super) fn summary(
+        &self,
+        counts: PutCounts,
+        sources: &BTreeSet<String>,
+        actor: &Actor,
+    ) -> ImportSummary {
         ImportSummary {
             source: Vec::from_iter(sources.iter().map(String::as_str)).join(", "),
             actor: Some(actor.to_string()),
             files: Vec::new(),
             rows: self.rows,
             rejected: self.rejected,
-            suppressed: self.suppressed,
-            counts: PutCounts {
-                profiles_new: self.profiles_new,
-                profiles_changed: self.profiles_changed,
-                new: self.details_new,
-                changed: self.details_changed,
-                unchanged: self.details_unchanged,
-                withdrawn: self.details_withdrawn,
-                taken_back: 0,
-                refused: 0,
-            },
+            suppressed: self.compared.unwrap_or_default().suppressed,
+            counts,
         }
     }
 }

@@ -17,6 +17,7 @@ fn line(seq: u64) -> SignedLine {
         begins_segment: seq == 1,
         is_checkpoint: false,
         is_seal: seq == 2,
+        list: None,
         retires: None,
         text: format!("line {seq}"),
     }

@@ -15,6 +15,7 @@ fn lines(from: u64, through: u64) -> Vec<SignedLine> {
         begins_segment: seq == 1,
         is_checkpoint: false,
         is_seal: seq == 2,
+        list: None,
         retires: (seq == 5).then_some(1),
         text: format!("line {seq}"),
     };

@@ -24,7 +24,7 @@ const COUNTS = [
 
 /** @param {Record<string, number>} report */
 const numbers = (report) => h('dl', { class: 'counts' },
-  COUNTS.map(([key, name]) => h('div', { class: !report[key] && 'zero' }, h('dt', null, name), h('dd', null, number(report[key])))));
+  COUNTS.filter(([key]) => report[key] !== undefined).map(([key, name]) => h('div', { class: !report[key] && 'zero' }, h('dt', null, name), h('dd', null, number(report[key])))));
 
 /** @param {Api.JobShown} job */
 function rejects(job) {
@@ -60,8 +60,9 @@ function remarks({ warnings = [], columnsNotUsed = [] }) {
  */
 function sentence({ rows, profilesNew, detailsNew, detailsChanged, detailsWithdrawn, rejected }, replaceSource) {
   return [
-    `${counted(rows, 'row')} ${rows === 1 ? 'is' : 'are'} read. ${counted(detailsNew, 'detail')} ${detailsNew === 1 ? 'is' : 'are'} added and ${number(detailsChanged)} updated; ${counted(profilesNew, 'profile')} ${profilesNew === 1 ? 'is' : 'are'} new.`,
-    replaceSource && ` ${counted(detailsWithdrawn, 'detail')} of this source that ${detailsWithdrawn === 1 ? 'is' : 'are'} not in the file ${detailsWithdrawn === 1 ? 'is' : 'are'} deleted.`,
+    `${counted(rows, 'row')} ${rows === 1 ? 'is' : 'are'} read.`,
+    detailsNew !== undefined && ` ${counted(detailsNew, 'detail')} ${detailsNew === 1 ? 'is' : 'are'} added and ${number(detailsChanged)} updated; ${counted(profilesNew, 'profile')} ${profilesNew === 1 ? 'is' : 'are'} new.`,
+    replaceSource && detailsWithdrawn !== undefined && ` ${counted(detailsWithdrawn, 'detail')} of this source that ${detailsWithdrawn === 1 ? 'is' : 'are'} not in the file ${detailsWithdrawn === 1 ? 'is' : 'are'} deleted.`,
     rejected > 0 && ` ${counted(rejected, 'row')} with a rejected value ${rejected === 1 ? 'is' : 'are'} kept in a rejects file.`,
   ];
 }
@@ -73,7 +74,8 @@ function sentence({ rows, profilesNew, detailsNew, detailsChanged, detailsWithdr
 async function run(job, allow = {}) {
   const report = job.result;
   const isGuarded = Object.keys(allow).length > 0;
-  const count = allow.maxWithdrawn ? report.detailsWithdrawn : report.rejected;
+  const deleted = report.detailsWithdrawn === undefined ? 'details of this source are' : counted(report.detailsWithdrawn, 'detail is', 'details are');
+  const count = allow.maxWithdrawn ? report.detailsWithdrawn ?? 'delete' : report.rejected;
   const answer = await ask({
     title: 'Import this file',
     danger: Boolean(job.input.replaceSource && report.detailsWithdrawn) || isGuarded,
@@ -82,7 +84,7 @@ async function run(job, allow = {}) {
       h('p', null, 'All of it is loaded, or nothing. Lookups go on meanwhile and see the old data until it is complete. You can undo the import afterwards, for as long as the list of imports says.'),
     ],
     fields: [isGuarded && textField('typed',
-      `Type ${count} to go on although ${allow.maxWithdrawn ? `${counted(count, 'detail is', 'details are')} deleted` : `${counted(count, 'row has', 'rows have')} rejected values`}`, { required: true, pattern: String(count), inputmode: 'numeric' })],
+      `Type ${count} to go on although ${allow.maxWithdrawn ? `${deleted} deleted` : `${counted(count, 'row has', 'rows have')} rejected values`}`, { required: true, pattern: String(count) })],
     confirm: 'Import',
     act: () => post('/imports', { ...job.input, ...allow, dryRun: false }),
   });
@@ -93,11 +95,11 @@ async function run(job, allow = {}) {
 function next(job) {
   const { input, result, state, code } = job;
   const back = linkButton('Change the columns or settings', href(['imports', 'upload', input.upload], { job: job.id }));
-  if (!input.dryRun) {
+  const allow = code === 'too_many_rejects' ? { maxRejects: '100%' } : code === 'too_many_withdrawn' ? { maxWithdrawn: '100%' } : undefined;
+  if (!input.dryRun && !allow) {
     return h('p', { class: 'actions' }, linkButton('All imports', href(['imports']), { class: 'button primary' }),
       state === 'done' && result.id && button('Undo this import', () => undo({ ...result, source: input.source ?? 'of its rows' })));
   }
-  const allow = code === 'too_many_rejects' ? { maxRejects: '100%' } : code === 'too_many_withdrawn' ? { maxWithdrawn: '100%' } : undefined;
   if (state === 'failed' && !allow) return h('p', { class: 'actions' }, back);
   if (state === 'failed') return h('p', { class: 'actions' }, back, button('Import it anyway', () => run(job, allow), { class: 'danger' }));
   return h('p', { class: 'actions' }, button('Import', () => run(job), { class: 'primary' }), back);
@@ -106,11 +108,13 @@ function next(job) {
 /** @param {Api.JobShown} job */
 export function importResult(job) {
   const { input, result, state } = job;
-  const isNothing = !result.detailsNew && !result.detailsChanged && !result.detailsWithdrawn;
+  const isCompared = result.detailsNew !== undefined;
+  const isNothing = isCompared && !result.detailsNew && !result.detailsChanged && !result.detailsWithdrawn;
   return [
     state === 'done' && notice(input.dryRun ? null : 'good',
       h('p', null, h('strong', null, input.dryRun ? 'Nothing is loaded yet.' : `Import ${result.id} is finished.`), ' ',
-      isNothing ? 'The file contains nothing that is not held already.' : input.dryRun ? 'This is what the import would do.' : 'Lookups give out the new data.')),
+      !isCompared ? (input.dryRun ? 'Every row is read. Your role does not see people, so this check does not say what of it is on file.' : 'It is not on record yet, so its counts are not shown.')
+        : isNothing ? 'The file contains nothing that is not held already.' : input.dryRun ? 'This is what the import would do.' : 'Lookups give out the new data.')),
     section(input.dryRun ? 'What would happen' : 'What was done', numbers(result), remarks(result)),
     next(job), rejects(job),
   ];
