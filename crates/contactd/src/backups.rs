@@ -13,7 +13,7 @@ use contactd_services::{BackupError, BackupMade};
 use crate::abandoned_backups::{COPIES, WRITTEN_TO, claim};
 use crate::archive::{self, Content, Counted};
 use crate::context::Context;
-use crate::{durable, opening, unfinished};
+use crate::{durable, keys, opening, unfinished};
 
 /// Where a backup goes.
 pub(crate) enum BackupTarget<'a> {
@@ -114,8 +114,8 @@ impl Copies {
         fs::create_dir(copies.path().join("keys"))?;
         for key in fs::read_dir(from.dir.keys())? {
             let name = key?.file_name().to_string_lossy().into_owned();
-            // With the journal's own keys, whoever has a backup could sign lines.
-            if contactd_journal::is_journal_key(&name) {
+            // With the journal's own keys, whoever has a backup could sign lines; with that of second factors, log in.
+            if contactd_journal::is_journal_key(&name) || name == keys::SECOND_FACTOR {
                 continue;
             }
             let name = format!("keys/{name}");

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
-use crate::keys::KeySource;
+use crate::keys::{self, KeySource};
 use crate::on_record::ActionRecorder;
 use crate::opening::{self, Opened, Purpose};
 use crate::setting::StoreAt;
@@ -165,6 +165,7 @@ impl Opened {
             store: Arc::clone(&self.store),
             machine: self.machine.clone(),
             keys: self.keys.clone(),
+            second_factor_key: keys::second_factor(&self.dir),
             networks: self.config.networks.clone(),
             clock: Arc::<dyn BootClock>::clone(&self.clock),
             in_force,

@@ -5,11 +5,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use contactd_core::{DigestKey, DigestKeys, hex};
+use contactd_core::{DigestKey, DigestKeys, SecondFactorKey, TotpKeyError, hex};
+use contactd_services::ReadSecondFactorKey;
 
+use crate::data_dir::DataDir;
 use crate::durable;
 
 const FIRST: &str = "digest-001.key";
+
+/// The key of second factors. No backup contains it.
+pub(crate) const SECOND_FACTOR: &str = "second-factor.key";
 
 /// Where the keys come from.
 #[derive(Clone, Default)]
@@ -110,6 +115,30 @@ fn make(file: &Path) -> anyhow::Result<()> {
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
     Ok(durable::create(file, hex::encode(&bytes).as_bytes())?)
+}
+
+/// Reads the key of second factors in a data directory, or makes it.
+pub(crate) fn second_factor(dir: &DataDir) -> ReadSecondFactorKey {
+    let (dir, file) = (dir.clone(), dir.keys().join(SECOND_FACTOR));
+    Box::new(move |may_make| {
+        let unusable = |error: anyhow::Error| TotpKeyError::Unusable(format!("{error:#}"));
+        if !file.try_exists().map_err(|error| unusable(error.into()))? {
+            if !may_make {
+                return Ok(None);
+            }
+            make(&file).map_err(unusable)?;
+            dir.give_to_owner();
+        }
+        Ok(Some(SecondFactorKey::new(&read(&file).map_err(unusable)?)))
+    })
+}
+
+/// Copies the key of second factors of another directory, if it has one.
+pub(crate) fn copy_second_factor(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if from.join(SECOND_FACTOR).try_exists()? {
+        durable::copy(&from.join(SECOND_FACTOR), &to.join(SECOND_FACTOR))?;
+    }
+    Ok(())
 }
 
 /// Adds the digest keys of another directory that are not in this one.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use contactd_core::store::{Machine, Maintenance, Outbox, TakenOver};
-use contactd_core::{AdminEntry, Clock, Observer, Progress, SystemClock};
+use contactd_core::store::{Accounts, Machine, Maintenance, Outbox, TakenOver, Tokens};
+use contactd_core::{AdminEntry, Clock, Observer, Progress, SystemClock, User};
 use contactd_journal::KnownLine;
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
@@ -33,6 +33,8 @@ pub(crate) struct Restored {
     pub(crate) is_of_node: bool,
     /// What was kept of another data directory, if one was named.
     pub(crate) kept: Option<KeptState>,
+    /// Otherwise who and what is accepted again, as it was when the backup was made.
+    pub(crate) live: LiveAgain,
     /// What killed restores had left, and was removed.
     pub(crate) removed: Vec<PathBuf>,
 }
@@ -42,6 +44,30 @@ pub(crate) struct KeptState {
     /// Whether its journal is newer than the backup's and was kept.
     pub(crate) journal: bool,
     pub(crate) withdrawals: TakenOver,
+}
+
+/// Accounts and tokens that the backup has and that are not ended there, by name. Since then, they may have been.
+#[derive(Default)]
+pub(crate) struct LiveAgain {
+    /// Users, each with the role.
+    pub(crate) users: Vec<String>,
+    /// Admin tokens, each with the role.
+    pub(crate) admin_tokens: Vec<String>,
+    pub(crate) tokens: Vec<String>,
+}
+
+impl LiveAgain {
+    async fn read(store: &Files) -> anyhow::Result<Self> {
+        let now = SystemClock.now();
+        let users = store.list_users().await?.into_iter().filter(User::is_enabled);
+        let admin_tokens = store.list_admin_tokens().await?.into_iter().filter(|token| token.is_live(now));
+        let tokens = store.list_tokens().await?.into_iter().filter(|(_, token)| token.is_live(now));
+        Ok(Self {
+            users: users.map(|user| format!("{} ({})", user.name, user.role)).collect(),
+            admin_tokens: admin_tokens.map(|token| format!("{} ({})", token.name, token.role)).collect(),
+            tokens: tokens.map(|(_, token)| token.name).collect(),
+        })
+    }
 }
 
 /// Restores `target`, which must be empty or missing, completely or not at all. Refuses to lose opt-outs unless that is
@@ -87,8 +113,8 @@ pub(crate) async fn restore(
         let _ = fs::remove_dir_all(&unfinished);
     }
     let kept = made.with_context(|| format!("cannot restore {}", backup.display()))?;
-    let (kept, is_of_node) = kept;
-    Ok(Restored { made_at, is_of_node, kept, removed })
+    let (kept, live, is_of_node) = kept;
+    Ok(Restored { made_at, is_of_node, kept, live, removed })
 }
 
 /// What is in the target besides an unfinished restore.
@@ -163,7 +189,7 @@ async fn make(
     dir: &Path,
     keys: &KeySource,
     observer: Observer<'_>,
-) -> anyhow::Result<(Option<KeptState>, bool)> {
+) -> anyhow::Result<(Option<KeptState>, LiveAgain, bool)> {
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
     archive::read(&args.file, Some(dir), observer)?;
     observer(Progress::Copying { step: "checking the restored data", done: 0, all: None });
@@ -176,6 +202,7 @@ async fn make(
         let newer = Files::read_withdrawals(other)
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
+        keys::copy_second_factor(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
         let store = Arc::new(store);
         let machine = Machine::embedded(String::new(), Arc::<Files>::clone(&store));
@@ -187,9 +214,27 @@ async fn make(
     if !wrong.is_empty() {
         bail!("a database in the backup is damaged: {}", wrong.join("; "));
     }
-    let taken = kept.as_ref().map(|kept| kept.withdrawals).unwrap_or_default();
+    let mut live = LiveAgain::default();
+    let counts = if let Some(KeptState { withdrawals: taken, .. }) = &kept {
+        vec![
+            ("optOutsKept", taken.suppressions),
+            ("revocationsKept", taken.revocations),
+            ("restrictionsKept", taken.restrictions),
+            ("accountsEnded", taken.ended_accounts),
+            ("accountsAdded", taken.new_accounts),
+            ("rolesKept", taken.roles),
+            ("passwordsKept", taken.passwords),
+            ("secondFactorsKept", taken.second_factors),
+        ]
+    } else {
+        live = LiveAgain::read(&store).await?;
+        vec![
+            ("usersEnabled", live.users.len() as u64),
+            ("adminTokensLive", live.admin_tokens.len() as u64),
+            ("tokensLive", live.tokens.len() as u64),
+        ]
+    };
     let entry = AdminEntry::new(&actor::of_this_process(), "restore", SystemClock.now());
-    let counts = [("optOutsKept", taken.suppressions), ("revocationsKept", taken.revocations)];
     store.add_entry(&entry.counted(&counts)).await?;
     let copied = store.copy_state()?;
     drop(store);
@@ -199,7 +244,7 @@ async fn make(
         Files::open(dir)?.begin_copy(&copied.lineage)?;
     }
     durable::sync_dir(dir)?;
-    Ok((kept, copied.is_some()))
+    Ok((kept, live, copied.is_some()))
 }
 
 /// Makes the directory of a new node out of that of a node. The database has everything else, and also what that node did since the

@@ -15,9 +15,9 @@ mod token_metrics;
 mod token_update;
 
 pub use account::{
-    AdminToken, HashError, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD, TotpSeed,
-    UnknownRole, UnknownTotpKey, User, UserChange, UserChanged, UserName, UserNameError, accepted_step,
-    one_time_password, secret_of, setup_uri, to_base32,
+    AdminToken, HashError, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD,
+    SecondFactorKey, TotpKeyError, TotpSecret, TotpSeed, UnknownRole, User, UserChange, UserChanged,
+    UserName, UserNameError, accepted_step, one_time_password, secret_of, setup_uri, to_base32,
 };
 pub use actor::{Actor, Via};
 pub use bucket::Bucket;

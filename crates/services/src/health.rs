@@ -120,8 +120,13 @@ impl Health {
     pub async fn findings(&self, actor: &Actor) -> Vec<Finding> {
         actor.note("doctor");
         let mut findings = Vec::new();
-        let checks =
-            [self.store_findings().await, self.token_findings().await, self.suppression_findings().await];
+        let locked_out = self.locked_out().await;
+        let checks = [
+            self.store_findings().await,
+            self.token_findings().await,
+            self.suppression_findings().await,
+            locked_out.map(Vec::from_iter),
+        ];
         for found in checks {
             findings.extend(found.unwrap_or_else(|error| {
                 let advice = "restore the data directory from a backup if its files are damaged";
@@ -139,6 +144,11 @@ impl Health {
             Finding::fail("journal", error.to_string(), advice)
         }));
         findings
+    }
+
+    /// The users who cannot log in, because the key of their second factor is missing.
+    pub async fn locked_out(&self) -> Result<Option<Finding>, StoreError> {
+        self.parts.locked_out().await
     }
 
     async fn store_findings(&self) -> Result<Vec<Finding>, StoreError> {

@@ -43,7 +43,7 @@ pub use subjects::{
     WrongDetail,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
-pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};
+pub use users::{IssuedAdminToken, LoginError, NewUser, ReadSecondFactorKey, TotpSetup, UserError, Users};
 
 use contactd_core::InForce;
 use contactd_core::store::{Machine, Store, StoreError};
@@ -95,6 +95,8 @@ pub struct Parts {
     pub machine: Option<Machine>,
     /// The digest keys.
     pub keys: DigestKeys,
+    /// Reads the key of second factors.
+    pub second_factor_key: ReadSecondFactorKey,
     /// Which profile URLs are accepted.
     pub networks: Networks,
     /// The clock.

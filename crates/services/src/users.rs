@@ -7,6 +7,7 @@ mod admin_tokens;
 mod error;
 mod log_in;
 mod own;
+mod second_factor;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 pub use admin_tokens::IssuedAdminToken;
 pub use error::{LoginError, UserError};
 pub use own::TotpSetup;
+pub use second_factor::ReadSecondFactorKey;
 
 use contactd_core::one_time_password;
 use contactd_core::{

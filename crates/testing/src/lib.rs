@@ -8,16 +8,16 @@
 
 #![expect(clippy::expect_used, reason = "test code: a failed expectation is a failed test")]
 
+mod authenticator;
 mod dice;
 mod in_temp_dir;
 mod postgres;
 pub mod suite;
-mod totp;
 
+pub use authenticator::authenticator_code;
 pub use dice::Dice;
 pub use in_temp_dir::InTempDir;
 pub use postgres::{Stop, TestServer, program, psql};
-pub use totp::totp_code;
 
 /// Creates one test for every function of the suite, for an engine that is read by lookups.
 #[macro_export]
@@ -88,7 +88,7 @@ macro_rules! conformance {
             accounts: a_change_of_a_user_changes_what_it_names,
             accounts: the_last_admin_stays_enabled,
             accounts: an_admin_token_is_found_by_its_hash,
-            accounts: accounts_that_ended_in_another_store_end,
+            accounts: accounts_become_as_they_are_in_another_store,
             accounts: accounts_are_no_change_for_lookups,
             accounts: rows_are_stored_as_was_decided_on_them,
             audit: the_audit_index_adds_every_line_once,

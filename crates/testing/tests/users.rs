@@ -10,13 +10,13 @@ use std::time::Duration;
 use contactd_core::store::Store;
 use contactd_core::{
     Actor, AdminEntry, Affected, Announcing, Clock, DigestKey, DigestKeys, InForce, Lifetime, ManualClock,
-    Networks, NotRecorded, OnRecord, Recording, Role, Timestamp, TotpSeed, User, Via,
+    Networks, NotRecorded, OnRecord, Recording, Role, SecondFactorKey, Timestamp, TotpSeed, User, Via,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
 use contactd_services::{Changed, IssuedAdminToken, LoginError, Parts, Services, UserError};
 use contactd_store_sqlite::SqliteStore;
-use contactd_testing::{InTempDir, totp_code};
+use contactd_testing::{InTempDir, authenticator_code};
 
 const PASSWORD: &str = "correct horse battery staple";
 
@@ -73,6 +73,7 @@ impl World {
             store: Arc::clone(&store),
             machine: None,
             keys: DigestKeys::new(vec![DigestKey::new(&[7; 32])]).expect("a key"),
+            second_factor_key: Box::new(|_| Ok(Some(SecondFactorKey::new(&[8; 32])))),
             networks: Networks::built_in(),
             clock: Arc::<ManualClock>::clone(&clock),
             in_force: Arc::new(NoLookups),
@@ -113,7 +114,7 @@ impl World {
 
     /// What an app shows whose clock is this many steps ahead.
     fn code(&self, secret_base32: &str, ahead: i64) -> String {
-        totp_code(secret_base32, self.clock.now().seconds() / 30 + ahead)
+        authenticator_code(secret_base32, self.clock.now().seconds() / 30 + ahead)
     }
 
     /// The lines since the last time: operation, outcome, actor, and what it was about.
@@ -289,9 +290,14 @@ async fn a_second_factor_is_removed_with_the_password_or_by_an_admin() {
     let refused = world.log_in("rita", PASSWORD, Some("123456")).await.expect_err("is refused");
     assert_eq!(
         refused.to_string(),
-        "the second factor of this user was made with the digest key 0000, which is not in keys/: put it back there, or run \
-         `contactd user reset-totp`"
+        "the second factor of rita was made with a key that is not in keys/second-factor.key: put that key back there, or reset \
+         it with `contactd user reset-totp rita`"
     );
+    // With two keys, nobody could log in everywhere.
+    let second = users.begin_totp(&own, "olga").await;
+    assert!(matches!(second, Err(UserError::Key(_))), "{second:?}");
+    done(users.reset_totp(&admin(), "rita").await);
+    assert!(users.begin_totp(&own, "olga").await.is_ok());
 }
 
 #[tokio::test]

@@ -143,11 +143,23 @@ impl From<UserError> for Refusal {
                 Self::conflict("Several admin tokens have this name. Give the id of the one you mean.")
             }
             UserError::Store(error) => error.into(),
-            error @ (UserError::Key(_) | UserError::Hash | UserError::Random(_)) => {
+            UserError::Key(error) => {
+                tracing::error!(target: "contactd::admin", %error, "a second factor cannot be set up");
+                Self::second_factor_unavailable()
+            }
+            error @ (UserError::Hash | UserError::Random(_)) => {
                 tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
                 Self::internal()
             }
         }
+    }
+}
+
+impl Refusal {
+    /// The key of second factors is missing here.
+    fn second_factor_unavailable() -> Self {
+        let message = "The server lacks the key of second factors. Ask the operator to look at its log, which says what to do.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "second_factor_unavailable", message)
     }
 }
 
@@ -163,8 +175,8 @@ impl From<LoginError> for Refusal {
                 Self::new(StatusCode::UNAUTHORIZED, "code_needed", message)
             }
             LoginError::Key(error) => {
-                tracing::error!(target: "contactd::admin", %error, "nobody with a second factor can log in");
-                Self::internal()
+                tracing::error!(target: "contactd::admin", %error, "a second factor cannot be checked, so its user is not logged in");
+                Self::second_factor_unavailable()
             }
             LoginError::Store(error) => error.into(),
         }

@@ -123,7 +123,7 @@ pub(crate) struct BackupArgs {
 pub(crate) struct RestoreArgs {
     /// The backup
     pub(crate) file: PathBuf,
-    /// A data directory whose opt-outs and revocations are kept, such as the one being replaced
+    /// A data directory whose opt-outs, revocations and accounts are kept, such as the one being replaced
     #[arg(long, value_name = "DIR")]
     pub(crate) suppressions_from: Option<PathBuf>,
     /// Continue even though opt-outs made since the backup will be lost

@@ -31,7 +31,8 @@ pub(crate) async fn run(config: Config, args: &MigrateArgs) -> anyhow::Result<Ex
         "{dir} belongs to a node of the cluster now: start it with `contactd serve --store …`, and its journal goes on"
     ));
     output::words(format_args!(
-        "every other node, and every machine that runs commands, needs the digest keys in {dir}/keys"
+        "every other node, and every machine that runs commands, needs the digest keys in {dir}/keys, and every node the key \
+         of second factors there, if there is one"
     ));
     Ok(ExitCode::SUCCESS)
 }

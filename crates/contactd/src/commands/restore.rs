@@ -2,13 +2,16 @@
 
 use std::process::ExitCode;
 
+use contactd_core::Finding;
+use contactd_core::store::TakenOver;
+
 use crate::cli::RestoreArgs;
 use crate::config::Config;
 use crate::context::Context;
 use crate::misuse::Misuse;
 use crate::output;
 use crate::progress::Working;
-use crate::restoring;
+use crate::restoring::{self, LiveAgain};
 
 pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     if config.is_cluster() {
@@ -30,6 +33,9 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
             dir.display()
         ));
         output::words(format_args!(
+            "the key of second factors is not in a backup: if somebody has one, copy keys/second-factor.key of another node"
+        ));
+        output::words(format_args!(
             "the journal of that node is in {}; `contactd audit verify --dir` verifies it",
             dir.join(restoring::NODE_JOURNAL).display()
         ));
@@ -41,10 +47,11 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
     output::words(format_args!(
         "the audit journal begins anew, with a root of its own: note it down with `contactd audit root`, beside the old one"
     ));
+    if let Some(Finding { message, advice, .. }) = context.services.health.locked_out().await? {
+        output::words(format_args!("{message}; {}", advice.unwrap_or_default()));
+    }
     let Some(kept) = restored.kept else {
-        output::words(format_args!(
-            "tokens that were revoked, ended or restricted since then are accepted as before; check them with `contactd token list`"
-        ));
+        name_what_is_live(&restored.live);
         return Ok(ExitCode::SUCCESS);
     };
     output::words(format_args!(
@@ -58,12 +65,7 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
             output::counted(kept.withdrawals.restrictions, "token")
         ));
     }
-    if kept.withdrawals.accounts > 0 {
-        output::words(format_args!(
-            "{} disabled or revoked since then stayed so; passwords and roles are those of the backup",
-            output::counted(kept.withdrawals.accounts, "account")
-        ));
-    }
+    name_accounts_kept(&kept.withdrawals);
     if kept.withdrawals.suppressions > 0 {
         output::words(format_args!(
             "details of people erased since then are held again, but not disclosed: erase these people again"
@@ -77,4 +79,37 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what of the newer state of users and admin tokens was kept.
+fn name_accounts_kept(taken: &TakenOver) {
+    let kept = [
+        (taken.ended_accounts, "disabled or revoked account"),
+        (taken.new_accounts, "new account"),
+        (taken.roles, "role"),
+        (taken.passwords, "password"),
+        (taken.second_factors, "second factor"),
+    ];
+    let kept = kept.into_iter().filter(|(count, _)| *count > 0);
+    let kept: Vec<String> = kept.map(|(count, what)| output::counted(count, what)).collect();
+    if !kept.is_empty() {
+        output::words(format_args!(
+            "of accounts, this was kept as it became since then: {}",
+            kept.join(", ")
+        ));
+    }
+}
+
+/// Names who and what the backup makes live again.
+fn name_what_is_live(live: &LiveAgain) {
+    output::words(format_args!(
+        "the following is accepted as it was then, also if it was disabled, revoked, restricted or given another role, password or \
+         second factor since; check it, with `contactd user list`, `admin-token list` and `token list`"
+    ));
+    for (what, names) in
+        [("users", &live.users), ("admin tokens", &live.admin_tokens), ("tokens", &live.tokens)]
+    {
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        output::words(format_args!("  {what}: {names}"));
+    }
 }

@@ -2,14 +2,17 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use contactd_testing::totp_code;
+use contactd_testing::authenticator_code;
 use serde_json::{Value, json};
 
 use crate::admin_api::BASE;
 use crate::http::{Connection, Reply, Request};
 use crate::service::{Service, Site, eventually};
+
+/// The password that everybody chooses.
+pub(crate) const OWN_PASSWORD: &str = "correct horse battery";
 
 /// A browser with a session.
 pub(crate) struct Browser<'a> {
@@ -28,8 +31,14 @@ fn json_request(method: &str, path: &str, body: &Value) -> Request {
     request.header("Content-Type", "application/json").body(body.to_string())
 }
 
-fn log_in(service: &Service, name: &str, password: &str) -> Reply {
-    log_in_from(Ipv4Addr::LOCALHOST, service, &json!({ "name": name, "password": password }))
+pub(crate) fn log_in(service: &Service, name: &str, password: &str) -> Reply {
+    log_in_with(service, name, password, None)
+}
+
+/// Logs in with a code of an authenticator app.
+pub(crate) fn log_in_with(service: &Service, name: &str, password: &str, code: Option<String>) -> Reply {
+    let login = json!({ "name": name, "password": password, "code": code });
+    log_in_from(Ipv4Addr::LOCALHOST, service, &login)
 }
 
 /// From another address of this machine.
@@ -38,12 +47,11 @@ fn log_in_from(address: Ipv4Addr, service: &Service, login: &Value) -> Reply {
 }
 
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const PASSWORD: &str = "correct horse battery";
 
-/// The step of codes that it is now.
-fn step() -> i64 {
-    let seconds = SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
-    i64::try_from(seconds / 30).expect("small")
+/// The code that an app shows now, or shows in the next half minute. Each counts once.
+pub(crate) fn code(secret: &str, ahead: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
+    authenticator_code(secret, i64::try_from(now).expect("a time") / 30 + ahead)
 }
 
 impl<'a> Browser<'a> {
@@ -58,9 +66,18 @@ impl<'a> Browser<'a> {
     pub(crate) fn with_role(service: &'a Service, name: &str, role: &str) -> Self {
         let first = service.site.ok(&["user", "create", name, "--role", role]);
         let browser = Self::of(service, &log_in(service, name, &first));
-        let own = json!({ "old": first, "new": PASSWORD });
+        let own = json!({ "old": first, "new": OWN_PASSWORD });
         assert_eq!(browser.post("/me/password", &own).status, 204);
         browser
+    }
+
+    /// Sets up a second factor, and gives its secret.
+    pub(crate) fn set_up_totp(&self) -> String {
+        let begun = self.post("/me/totp", &json!({})).json();
+        let secret = begun["secret"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned();
+        let confirmed = json!({ "password": OWN_PASSWORD, "code": code(&secret, 0) });
+        assert_eq!(self.post("/me/totp/confirm", &confirmed).status, 204);
+        secret
     }
 
     fn get(&self, path: &str) -> Reply {
@@ -174,11 +191,8 @@ fn guessing_passwords_gets_slower_and_tells_nothing() {
 fn a_right_password_without_its_code_is_on_record_and_slowed_like_a_wrong_one() {
     let service = Site::empty().serve();
     let ada = Browser::with_role(&service, "ada", "admin");
-    let secret = ada.post("/me/totp", &json!({})).json()["secret"].as_str().expect("a secret").to_owned();
-    let confirmed = json!({ "password": PASSWORD, "code": totp_code(&secret, step()) });
-    assert_eq!(ada.post("/me/totp/confirm", &confirmed).status, 204);
-
-    let without_code = json!({ "name": "ada", "password": PASSWORD });
+    let secret = ada.set_up_totp();
+    let without_code = json!({ "name": "ada", "password": OWN_PASSWORD });
     let tries: Vec<Reply> = (0..30).map(|_| log_in_from(STRANGER, &service, &without_code)).collect();
     let codes: Vec<String> = tries.iter().map(Reply::code).collect();
     assert!(codes[..5].iter().all(|code| code == "code_needed"), "{codes:?}");
@@ -191,9 +205,9 @@ fn a_right_password_without_its_code_is_on_record_and_slowed_like_a_wrong_one() 
 
     // Ada logs in as always, first with her password: that the code was missing is no reason to wait for it.
     for _ in 0..5 {
-        assert_eq!(log_in(&service, "ada", PASSWORD).code(), "code_needed");
+        assert_eq!(log_in(&service, "ada", OWN_PASSWORD).code(), "code_needed");
     }
-    let with_code = json!({ "name": "ada", "password": PASSWORD, "code": totp_code(&secret, step() + 1) });
+    let with_code = json!({ "name": "ada", "password": OWN_PASSWORD, "code": code(&secret, 1) });
     assert_eq!(log_in_from(Ipv4Addr::LOCALHOST, &service, &with_code).status, 200);
 }
 
@@ -216,11 +230,12 @@ fn strangers_at_the_log_in_page_keep_nobody_out() {
             });
         }
         eventually("the line of the strangers is full, and their guesses wait", || {
-            log_in_from(STRANGER, &service, &json!({ "name": "ada", "password": PASSWORD })).status == 429
+            log_in_from(STRANGER, &service, &json!({ "name": "ada", "password": OWN_PASSWORD })).status == 429
         });
-        let logged_in: Vec<u16> = (0..15).map(|_| log_in(&service, "ada", PASSWORD).status).collect();
+        let logged_in: Vec<u16> = (0..15).map(|_| log_in(&service, "ada", OWN_PASSWORD).status).collect();
         // A session goes on, also where it asks for the password.
-        let changed = bo.post("/me/password", &json!({ "old": PASSWORD, "new": "another horse battery" }));
+        let changed =
+            bo.post("/me/password", &json!({ "old": OWN_PASSWORD, "new": "another horse battery" }));
         is_over.store(true, Ordering::SeqCst);
         assert_eq!((logged_in, changed.status), (vec![200; 15], 204));
     });

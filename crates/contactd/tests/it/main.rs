@@ -70,6 +70,7 @@ mod rejects;
 mod request_ids;
 mod restored;
 mod running;
+mod second_factors;
 mod service;
 mod shipping;
 mod stop;

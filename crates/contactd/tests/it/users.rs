@@ -38,22 +38,6 @@ fn an_admin_token_is_shown_once_and_revoked_by_id_or_name() {
 }
 
 #[test]
-fn a_restore_revives_no_account_that_ended_after_the_backup() {
-    let site = Site::embedded();
-    create(&site, "olga", "admin");
-    create(&site, "pavel", "operator");
-    site.ok(&["admin-token", "create", "nightly", "--role", "operator"]);
-    site.ok(&["backup", "a.backup"]);
-    site.ok(&["user", "disable", "pavel"]);
-    site.ok(&["admin-token", "revoke", "nightly"]);
-    let other = Site::embedded();
-    let words =
-        "2 accounts disabled or revoked since then stayed so; passwords and roles are those of the backup";
-    other.restore(&site).mentions(0, words);
-    assert_eq!((users(&other), admin_tokens(&other)), (users(&site), admin_tokens(&site)));
-}
-
-#[test]
 fn a_migration_moves_accounts_into_the_database_and_leaves_none_in_the_files() {
     let site = Site::embedded();
     create(&site, "olga", "admin");

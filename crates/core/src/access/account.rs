@@ -13,7 +13,7 @@ pub use change::{NewPassword, UserChange, UserChanged};
 pub use name::{UserName, UserNameError};
 pub use password::{MOST_PASSWORD_BYTES, PasswordHash, SHORTEST_PASSWORD};
 pub use role::{Role, UnknownRole};
-pub use totp::{TotpSeed, UnknownTotpKey};
+pub use totp::{SecondFactorKey, TotpKeyError, TotpSecret, TotpSeed};
 pub use user::User;
 
 pub use password::{HashError, one_time_password};

@@ -32,7 +32,6 @@ pub struct DigestKey {
     of_phones: [u8; 32],
     of_emails: [u8; 32],
     of_request_ids: [u8; 32],
-    of_accounts: [u8; 32],
 }
 
 impl DigestKey {
@@ -45,7 +44,6 @@ impl DigestKey {
             of_phones: derived("phone numbers"),
             of_emails: derived("e-mail addresses"),
             of_request_ids: derived("request ids"),
-            of_accounts: derived("accounts"),
         }
     }
 
@@ -158,12 +156,6 @@ impl DigestKeys {
     /// The digests that the journal may contain for a request id.
     pub fn id_digests(&self, id: &str) -> Vec<ShortDigest> {
         self.0.iter().map(|key| ShortDigest::of(&digest(&key.of_request_ids, id))).collect()
-    }
-
-    /// The secret of an account that only somebody with the key of this id can compute; `None` if that key is not here.
-    pub(crate) fn account_secret(&self, id: &str, account: &str, salt: &str) -> Option<[u8; 32]> {
-        let key = self.0.iter().find(|key| key.id == id)?;
-        Some(digest(&key.of_accounts, &format!("{account} {salt}")))
     }
 
     /// How an entry of the journal names a subject.

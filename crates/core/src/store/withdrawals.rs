@@ -1,20 +1,21 @@
-//! Opt-outs and revocations of one store, to be applied to another one made from an older backup.
+//! What happened in one store since a backup of it was made, to be applied to another one made from that backup: opt-outs,
+//! ended tokens, and the state of all accounts.
 
 use crate::store::Stored;
 use crate::store::entities::{Entity, EntityRow, EntityTable, from_rows, to_row};
 use crate::{AdminToken, SubjectDigest, Timestamp, Token, TokenHash, User};
 
-/// Suppressions, tokens and ended accounts of one store, to be applied to another one that was restored from an older backup.
+/// Suppressions, tokens and accounts of one store, to be applied to another one that was restored from an older backup.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
     /// All suppressions, and since when.
     pub suppressions: Vec<(SubjectDigest, Timestamp)>,
     /// All tokens, revoked or not.
     pub tokens: Vec<(TokenHash, Token)>,
-    /// The names of disabled users, and since when.
-    pub disabled_users: Vec<(String, Timestamp)>,
-    /// The ids of revoked admin tokens, and since when.
-    pub revoked_admin_tokens: Vec<(String, Timestamp)>,
+    /// All users. Each counts as a whole: role, password, second factor, and whether it is disabled.
+    pub users: Vec<User>,
+    /// All admin tokens, revoked or not.
+    pub admin_tokens: Vec<(TokenHash, AdminToken)>,
 }
 
 /// How much of [`Withdrawals`] was new.
@@ -27,24 +28,45 @@ pub struct TakenOver {
     /// Other tokens that end earlier now, or have fewer scopes.
     pub restrictions: u64,
     /// Users that are disabled now and admin tokens that are revoked now, and were not before.
-    pub accounts: u64,
+    pub ended_accounts: u64,
+    /// Users and admin tokens that were not there before, and disabled users that are enabled now.
+    pub new_accounts: u64,
+    /// Users with another role.
+    pub roles: u64,
+    /// Users with another password.
+    pub passwords: u64,
+    /// Users whose second factor was set up, replaced or removed.
+    pub second_factors: u64,
+}
+
+impl TakenOver {
+    fn count_user(&mut self, before: Option<&User>, after: &User) {
+        let Some(before) = before else { return self.count_account(None, after.is_enabled()) };
+        self.count_account(Some(before.is_enabled()), after.is_enabled());
+        let seed = |user: &User| user.totp.as_ref().map(|seed| (seed.key.clone(), seed.salt.clone()));
+        self.roles += u64::from(before.role != after.role);
+        self.passwords += u64::from(before.password != after.password);
+        self.second_factors += u64::from(seed(before) != seed(after));
+    }
+
+    /// Counts an account by whether it was usable before, if it was there, and is usable now.
+    fn count_account(&mut self, before: Option<bool>, after: bool) {
+        self.ended_accounts += u64::from(before == Some(true) && !after);
+        self.new_accounts += u64::from(before.is_none() || before == Some(false) && after);
+    }
 }
 
 impl Withdrawals {
-    /// What the rows of another store withdraw.
+    /// What the rows of another store hold.
     pub fn from_rows(
         suppressions: Vec<(SubjectDigest, Timestamp)>,
         [tokens, users, admin_tokens]: [Vec<EntityRow>; 3],
     ) -> Stored<Self> {
-        let users = from_rows::<User>(&users)?.into_iter();
-        let admin_tokens = from_rows::<(TokenHash, AdminToken)>(&admin_tokens)?.into_iter();
         Ok(Self {
             suppressions,
             tokens: from_rows(&tokens)?,
-            disabled_users: users.filter_map(|user| Some((user.name, user.disabled_at?))).collect(),
-            revoked_admin_tokens: admin_tokens
-                .filter_map(|(_, token)| Some((token.id, token.revoked_at?)))
-                .collect(),
+            users: from_rows(&users)?,
+            admin_tokens: from_rows(&admin_tokens)?,
         })
     }
 
@@ -56,19 +78,16 @@ impl Withdrawals {
         now: Timestamp,
         taken: &mut TakenOver,
     ) -> Stored<Vec<EntityRow>> {
-        let ended = match table {
-            EntityTable::Tokens => {
-                return to_rows(&self.decide_tokens(&from_rows(rows)?, now, taken));
+        match table {
+            EntityTable::Tokens => to_rows(&self.decide_tokens(&from_rows(rows)?, now, taken)),
+            EntityTable::Users => {
+                replaced(rows, &self.users, |before, after| taken.count_user(before, after))
             }
-            EntityTable::Users => ended(rows, &self.disabled_users, |user: &mut User| &mut user.disabled_at),
-            EntityTable::AdminTokens => {
-                ended(rows, &self.revoked_admin_tokens, |(_, token): &mut (TokenHash, AdminToken)| {
-                    &mut token.revoked_at
-                })
-            }
-        }?;
-        taken.accounts += ended.len() as u64;
-        Ok(ended)
+            EntityTable::AdminTokens => replaced(rows, &self.admin_tokens, |before, (_, after)| {
+                let is_usable = |token: &AdminToken| token.revoked_at.is_none();
+                taken.count_account(before.map(|(_, before)| is_usable(before)), is_usable(after));
+            }),
+        }
     }
 
     fn decide_tokens(
@@ -103,21 +122,22 @@ impl Withdrawals {
     }
 }
 
-/// The rows of accounts that end now, each with its time.
-fn ended<E: Entity>(
+/// The rows of accounts that are different elsewhere, as they are there.
+fn replaced<E: Entity + PartialEq>(
     rows: &[EntityRow],
-    withdrawn: &[(String, Timestamp)],
-    ended_at: impl Fn(&mut E) -> &mut Option<Timestamp>,
+    elsewhere: &[E],
+    mut count: impl FnMut(Option<&E>, &E),
 ) -> Stored<Vec<EntityRow>> {
-    let mut accounts = from_rows::<E>(rows)?;
-    accounts.retain_mut(|account| {
-        let end = withdrawn.iter().find(|(id, _)| id == account.id()).map(|(_, at)| *at);
-        let ended_at = ended_at(account);
-        let ends_now = end.is_some() && ended_at.is_none();
-        *ended_at = ended_at.or(end);
-        ends_now
-    });
-    to_rows(&accounts)
+    let here = from_rows::<E>(rows)?;
+    let mut stored = Vec::new();
+    for there in elsewhere {
+        let before = here.iter().find(|here| here.id() == there.id());
+        if before != Some(there) {
+            count(before, there);
+            stored.push(to_row(there)?);
+        }
+    }
+    Ok(stored)
 }
 
 fn to_rows<E: Entity>(entities: &[E]) -> Stored<Vec<EntityRow>> {

@@ -2,7 +2,7 @@
 
 use contactd_core::HashError;
 use contactd_core::store::StoreError;
-use contactd_core::{MOST_PASSWORD_BYTES, NameError, SHORTEST_PASSWORD, UnknownTotpKey, UserNameError};
+use contactd_core::{MOST_PASSWORD_BYTES, NameError, SHORTEST_PASSWORD, TotpKeyError, UserNameError};
 
 /// Why an account was not created, changed or found.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum UserError {
     Outdated,
     /// The key of the second factor is missing.
     #[error(transparent)]
-    Key(#[from] UnknownTotpKey),
+    Key(#[from] TotpKeyError),
     /// An admin token cannot have this name.
     #[error(transparent)]
     TokenName(#[from] NameError),
@@ -102,7 +102,7 @@ pub enum LoginError {
     CodeNeeded,
     /// The key of the second factor is missing.
     #[error(transparent)]
-    Key(#[from] UnknownTotpKey),
+    Key(#[from] TotpKeyError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,7 +1,7 @@
 //! Logging in.
 
+use contactd_core::accepted_step;
 use contactd_core::{Actor, NotRecorded, PasswordHash, User, UserChange, UserChanged, Via};
-use contactd_core::{accepted_step, secret_of};
 
 use super::{LoginError, Users};
 
@@ -34,7 +34,7 @@ impl Users {
             ..UserChange::default()
         };
         if let Some(seed) = &user.totp {
-            let secret = secret_of(&self.parts.keys, &user.name, seed)?;
+            let secret = self.parts.totp_secret(&user.name, seed)?;
             let Some(code) = code.filter(|code| !code.trim().is_empty()) else {
                 // The first half of a log-in, or somebody who has the password and nothing else.
                 return Err(self.refused(&actor, Some("code needed"), LoginError::CodeNeeded).await);

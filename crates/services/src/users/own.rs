@@ -6,7 +6,7 @@ use contactd_core::{
     Actor, AdminEntry, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, SHORTEST_PASSWORD, TotpSeed, User,
     UserChange,
 };
-use contactd_core::{accepted_step, secret_of, setup_uri, to_base32};
+use contactd_core::{accepted_step, setup_uri, to_base32};
 
 use super::{UserError, Users};
 use crate::Changed;
@@ -58,8 +58,8 @@ impl Users {
     pub async fn begin_totp(&self, actor: &Actor, name: &str) -> Result<TotpSetup, UserError> {
         actor.note("set up TOTP");
         let user = self.find(name).await?.ok_or(UserError::Unknown)?;
-        let seed = TotpSeed::new(&self.parts.keys)?;
-        let secret_base32 = to_base32(&secret_of(&self.parts.keys, &user.name, &seed)?);
+        let seed = self.parts.new_totp_seed().await?;
+        let secret_base32 = to_base32(&self.parts.totp_secret(&user.name, &seed)?);
         Ok(TotpSetup { uri: setup_uri(&user.name, &secret_base32), secret_base32, seed })
     }
 
@@ -75,7 +75,7 @@ impl Users {
     ) -> Result<Changed<User>, UserError> {
         let entry = self.parts.entry(actor, "set up TOTP");
         let user = self.authenticated(&entry, name, password).await?;
-        let secret = secret_of(&self.parts.keys, name, &seed)?;
+        let secret = self.parts.totp_secret(name, &seed)?;
         let now = self.parts.clock.now();
         let step = accepted_step(&secret, code, now, seed.last_step).ok_or(UserError::WrongCode)?;
         let change = UserChange {

@@ -167,8 +167,8 @@ pub async fn an_admin_token_is_found_by_its_hash(store: &dyn Store) {
     assert_eq!(recorded(store).await.len(), 4);
 }
 
-/// Accounts that have ended in another store end here too, with their times; nothing else changes.
-pub async fn accounts_that_ended_in_another_store_end(store: &dyn Store) {
+/// Accounts become as they are in another store, as a whole; those that only that store has are added, and others stay.
+pub async fn accounts_become_as_they_are_in_another_store(store: &dyn Store) {
     let (olga, pavel) = (user("olga", Role::Admin), user("pavel", Role::Operator));
     let out = User { disabled_at: Some(day("2026-01-01")), ..user("rita", Role::Auditor) };
     for user in [&olga, &pavel, &out] {
@@ -178,16 +178,22 @@ pub async fn accounts_that_ended_in_another_store_end(store: &dyn Store) {
     let hash = TokenSecret::generate_admin().expect("randomness").hash();
     store.create_admin_token(&hash, &token, None).await.expect("creates");
     let at = day("2026-06-02");
+    let seed = TotpSeed { key: "k2".to_owned(), salt: "b1".to_owned(), last_step: 9 };
+    let password = PasswordHash::from_store("another".to_owned());
+    let pavel = User { disabled_at: Some(at), role: Role::Auditor, totp: Some(seed), password, ..pavel };
+    let rita = User { disabled_at: None, ..out };
+    let new = user("zoe", Role::Operator);
+    let revoked = AdminToken { revoked_at: Some(at), ..token };
     let withdrawals = Withdrawals {
-        disabled_users: ["pavel", "rita", "nobody"].map(|name| (name.to_owned(), at)).to_vec(),
-        revoked_admin_tokens: [token.id.as_str(), "adm_unknown"].map(|id| (id.to_owned(), at)).to_vec(),
+        users: vec![pavel.clone(), rita.clone(), new.clone()],
+        admin_tokens: vec![(hash, revoked.clone())],
         ..Withdrawals::default()
     };
     let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
-    assert_eq!(taken, TakenOver { accounts: 2, ..TakenOver::default() });
-    let pavel = User { disabled_at: Some(at), ..pavel };
-    assert_eq!(store.list_users().await.expect("lists"), [olga, pavel, out]);
-    let revoked = AdminToken { revoked_at: Some(at), ..token };
+    let expected =
+        TakenOver { ended_accounts: 2, new_accounts: 2, roles: 1, passwords: 1, ..TakenOver::default() };
+    assert_eq!(taken, TakenOver { second_factors: 1, ..expected });
+    assert_eq!(store.list_users().await.expect("lists"), [olga, pavel, rita, new]);
     assert_eq!(store.list_admin_tokens().await.expect("lists"), [revoked]);
     let again = store.take_over(&withdrawals, now()).await.expect("takes over");
     assert_eq!(again, TakenOver::default());

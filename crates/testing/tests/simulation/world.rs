@@ -12,7 +12,7 @@ use contactd_core::store::{Details, Importing, Machine, Store, Suppressions, Tok
 use contactd_core::{
     AccessTables, AuditOutcome, Caller, Callers, Clock, DefaultLimits, Detail, DigestKey, DigestKeys, Kind,
     LimitExceeded, LookupError, Lookups, ManualClock, Networks, NotACaller, OnRecord, PendingAnswer, Request,
-    SuppressionList, Timestamp,
+    SecondFactorKey, SuppressionList, Timestamp,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
@@ -112,6 +112,7 @@ impl World {
             store: Arc::clone(&files),
             machine: Some(Machine::embedded("simulated".to_owned(), files)),
             keys: keys.clone(),
+            second_factor_key: Box::new(|_| Ok(Some(SecondFactorKey::new(&[8; 32])))),
             networks: Networks::built_in(),
             clock: Arc::<ManualClock>::clone(&clock),
             in_force: Arc::<AccessTables<Faulty>>::clone(&live),

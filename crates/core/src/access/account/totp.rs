@@ -6,7 +6,7 @@ use std::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
-use crate::{DigestKeys, Timestamp, hex};
+use crate::{Timestamp, hex};
 
 const STEP_SECONDS: i64 = 30;
 /// The clock of a phone may differ by this many steps, either way.
@@ -15,11 +15,30 @@ const DIGITS: usize = 6;
 const SECRET_BYTES: usize = 20;
 const SALT_BYTES: usize = 16;
 
-/// What is stored about the second factor of a user. The secret itself is derived from it with a digest key, which is not in
-/// the store: the database alone does not tell it.
+/// The key from which the secrets of all second factors are derived. It is neither in the store nor in a backup, so that neither
+/// tells a secret. It has no `Debug`.
+pub struct SecondFactorKey {
+    id: String,
+    key: [u8; 32],
+}
+
+impl SecondFactorKey {
+    /// Creates a key from 32 bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        let derived = |what: &str| blake3::derive_key(&format!("contactd second factors: {what}"), bytes);
+        Self { id: hex::encode(&derived("id")[..8]), key: derived("secrets") }
+    }
+
+    /// Whether this seed was made with it.
+    pub fn is_of(&self, seed: &TotpSeed) -> bool {
+        self.id == seed.key
+    }
+}
+
+/// What is stored about the second factor of a user. The secret itself is derived from it with the [`SecondFactorKey`].
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TotpSeed {
-    /// The id of the digest key.
+    /// The id of that key.
     pub key: String,
     /// Random, as hexadecimal digits.
     pub salt: String,
@@ -28,11 +47,11 @@ pub struct TotpSeed {
 }
 
 impl TotpSeed {
-    /// A new seed, under the newest digest key.
-    pub fn new(keys: &DigestKeys) -> Result<Self, getrandom::Error> {
+    /// A new seed.
+    pub fn new(key: &SecondFactorKey) -> Result<Self, getrandom::Error> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt)?;
-        Ok(Self { key: keys.newest_id().to_owned(), salt: hex::encode(&salt), last_step: 0 })
+        Ok(Self { key: key.id.clone(), salt: hex::encode(&salt), last_step: 0 })
     }
 }
 
@@ -42,23 +61,33 @@ impl fmt::Debug for TotpSeed {
     }
 }
 
-/// The digest key with which a second factor was made is missing.
+/// Why the secret of a second factor cannot be derived. Nobody logs in without it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the second factor of this user was made with the digest key {0}, which is not in keys/: put it back there, or run \
-     `contactd user reset-totp`"
-)]
-pub struct UnknownTotpKey(String);
+pub enum TotpKeyError {
+    /// Another key is in `keys/`, or none.
+    #[error(
+        "the second factor of {0} was made with a key that is not in keys/second-factor.key: put that key back there, or reset it \
+         with `contactd user reset-totp {0}`"
+    )]
+    Missing(String),
+    /// The file cannot be used.
+    #[error("the key of second factors cannot be used: {0}")]
+    Unusable(String),
+}
 
 /// A secret that a user's app and this service share. It has no `Debug`.
 pub struct TotpSecret([u8; SECRET_BYTES]);
 
 /// The secret of a user's second factor.
-pub fn secret_of(keys: &DigestKeys, user: &str, seed: &TotpSeed) -> Result<TotpSecret, UnknownTotpKey> {
-    let derived = keys.account_secret(&seed.key, user, &seed.salt);
-    let derived = derived.ok_or_else(|| UnknownTotpKey(seed.key.clone()))?;
+pub fn secret_of(
+    key: Option<&SecondFactorKey>,
+    user: &str,
+    seed: &TotpSeed,
+) -> Result<TotpSecret, TotpKeyError> {
+    let key = key.filter(|key| key.is_of(seed)).ok_or_else(|| TotpKeyError::Missing(user.to_owned()))?;
+    let derived = blake3::keyed_hash(&key.key, format!("{user} {}", seed.salt).as_bytes());
     let mut secret = [0; SECRET_BYTES];
-    secret.copy_from_slice(&derived[..SECRET_BYTES]);
+    secret.copy_from_slice(&derived.as_bytes()[..SECRET_BYTES]);
     Ok(TotpSecret(secret))
 }
 
@@ -108,7 +137,6 @@ pub fn setup_uri(user: &str, secret_base32: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DigestKey;
 
     fn secret() -> TotpSecret {
         TotpSecret(*b"12345678901234567890")
@@ -156,16 +184,19 @@ mod tests {
 
     #[test]
     fn a_secret_needs_the_key_and_belongs_to_one_user() {
-        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
-        let seed = TotpSeed::new(&keys).expect("randomness");
-        assert_eq!((seed.key.as_str(), seed.last_step, seed.salt.len()), (keys.newest_id(), 0, 32));
-        let shown = |keys: &DigestKeys, user| secret_of(keys, user, &seed).map(|secret| to_base32(&secret));
-        assert_eq!(shown(&keys, "olga"), shown(&keys, "olga"));
-        assert_ne!(shown(&keys, "olga"), shown(&keys, "pavel"));
-        let others = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key");
-        assert_eq!(shown(&others, "olga"), Err(UnknownTotpKey(seed.key.clone())));
+        let [key, other] = [1, 2].map(|byte| SecondFactorKey::new(&[byte; 32]));
+        let seed = TotpSeed::new(&key).expect("randomness");
+        assert_eq!((seed.key.as_str(), seed.last_step, seed.salt.len()), (key.id.as_str(), 0, 32));
+        let shown = |key: Option<&SecondFactorKey>, user: &str| {
+            secret_of(key, user, &seed).map(|secret| to_base32(&secret))
+        };
+        assert_eq!(shown(Some(&key), "olga"), shown(Some(&key), "olga"));
+        assert_ne!(shown(Some(&key), "olga"), shown(Some(&key), "pavel"));
+        for missing in [Some(&other), None] {
+            assert_eq!(shown(missing, "olga"), Err(TotpKeyError::Missing("olga".to_owned())));
+        }
         assert!(!format!("{seed:?}").contains(&seed.salt));
-        let uri = setup_uri(&"a".repeat(64), &shown(&keys, "olga").expect("known"));
+        let uri = setup_uri(&"a".repeat(64), &shown(Some(&key), "olga").expect("known"));
         assert!(uri.len() <= 287, "{}", uri.len());
     }
 }

@@ -1,10 +1,10 @@
-//! Codes of authenticator apps, as the standard computes them.
+//! What an authenticator app shows, without our own code.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
-/// What an app shows in this step of 30 seconds.
-pub fn totp_code(secret_base32: &str, step: i64) -> String {
+/// The code of a secret, which is in base 32, in a step of 30 seconds.
+pub fn authenticator_code(secret_base32: &str, step: i64) -> String {
     let bits: String = secret_base32
         .bytes()
         .map(|c| if c.is_ascii_digit() { c - b'2' + 26 } else { c - b'A' })
