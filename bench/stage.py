@@ -96,8 +96,8 @@ def contactd_data(profiles):
         sh(BINARY, "import", people, "--source", "bench", "--data", data, stdout=subprocess.DEVNULL)
         print(f"imported {profiles} profiles in {time.monotonic() - began:.0f} s")
         people.unlink()
-        made = [subprocess.run([BINARY, "token", "create", "bench", "--data", data], check=True, capture_output=True, text=True).stdout
-                for _ in range(TOKENS)]
+        made = [subprocess.run([BINARY, "token", "create", f"bench-{number}", "--data", data], check=True, capture_output=True, text=True).stdout
+                for number in range(TOKENS)]
         tokens_file.write_text("".join(made))
     # Delete the journal of earlier loads, so that it is not indexed or compressed during this one.
     shutil.rmtree(data / "audit", ignore_errors=True)

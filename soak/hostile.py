@@ -37,11 +37,11 @@ DOCUMENTED = EXPECTED | {408, 503}
 
 def tokens(data):
     """Tokens of every kind. The first one has no limits and is used for the good lookups."""
-    def create(*flags):
-        return service.contactd(data, "token", "create", "bench", *flags).strip()
+    def create(name, *flags):
+        return service.contactd(data, "token", "create", name, *flags).strip()
 
-    made = [service.store(data), create("--scope", "phone"), create("--scope", "email"), create("--rate", "20/s"),
-            create("--quota", "500/day"), create("--expires", "1s"), create()]
+    made = [service.store(data), create("phone", "--scope", "phone"), create("email", "--scope", "email"), create("slow", "--rate", "20/s"),
+            create("few", "--quota", "500/day"), create("short", "--expires", "1s"), create("revoked")]
     listed = json.loads(service.contactd(data, "token", "list", "--json"))
     service.contactd(data, "token", "revoke", listed[-1]["id"])
     return made

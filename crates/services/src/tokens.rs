@@ -57,7 +57,7 @@ pub enum TokenError {
     )]
     Taken(String),
     /// It would have expired already.
-    #[error("the token would have expired already; give it a longer time, such as 90d")]
+    #[error("the token would have expired already; give it a longer time, such as --expires 90d")]
     NoLifetime,
     /// There is no such token.
     #[error("there is no token with the id or name {0}; `contactd token list` shows them")]
@@ -169,6 +169,10 @@ impl TokenIssuer {
         let (old, entry) = self.find(self.parts.entry(actor, "token rotate"), id_or_name).await?;
         let now = self.parts.clock.now();
         let lifetime = lifetime.unwrap_or(old.lifetime);
+        if lifetime.is_empty() {
+            self.parts.note_failure(&entry).await;
+            return Err(TokenError::NoLifetime);
+        }
         let token = Token {
             family: old.family.clone(),
             rotated_from: Some(old.id.clone()),

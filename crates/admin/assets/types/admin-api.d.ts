@@ -83,6 +83,7 @@ declare namespace Api {
     state: string;
     createdAt: string;
     expiresAt?: string | null;
+    owner?: string | null;
     lastUsedAt?: string | null;
   };
   type AdminTokenWithSecret = {
@@ -92,6 +93,7 @@ declare namespace Api {
     state: string;
     createdAt: string;
     expiresAt?: string | null;
+    owner?: string | null;
     lastUsedAt?: string | null;
     token: string;
   };
@@ -671,6 +673,7 @@ declare namespace Api {
     'GET /admin-tokens': { answer: AdminTokenList };
     'POST /admin-tokens': { body: TokenToCreate; answer: AdminTokenWithSecret };
     'POST /admin-tokens/{id}/revoke': { path: { id: string; }; answer: AdminTokenShown };
+    'POST /admin-tokens/{id}/take-over': { path: { id: string; }; answer: AdminTokenShown };
     'GET /tokens': { answer: TokenList };
     'POST /tokens': { body: LookupTokenToCreate; answer: TokenWithSecret };
     'PATCH /tokens/{id}': { path: { id: string; }; body: TokenChange; answer: TokenChanged };

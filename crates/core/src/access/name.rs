@@ -58,10 +58,6 @@ pub(crate) fn names_nobody(name: &str) -> bool {
 }
 
 fn shape(c: char) -> char {
-    if ('\u{FF01}'..='\u{FF5E}').contains(&c) {
-        // ASCII as wide as Chinese characters.
-        return char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c).to_ascii_lowercase();
-    }
     let at = LOOKALIKES.chars().step_by(2).position(|like| like == c);
     at.and_then(|at| LOOKALIKES.chars().nth(2 * at + 1)).unwrap_or(c)
 }
@@ -88,22 +84,15 @@ mod tests {
         for bad in ["", " ", "a\u{7}", "c\u{200B}rm", "c\u{AD}rm", "\u{2066}crm", &"x".repeat(101)] {
             assert_eq!(new_name(bad), Err(NameError::Form), "{bad:?}");
         }
-        for bad in [
-            "ada@example.com",
-            "4155550101",
-            "Ada +1 (415) 555-0101",
-            "٤١٥٥٥٥٠١٠١",
-            "https://www.linkedin.com/in/ada-quell",
-            "crm (adm_1234567890Ab)",
-            "ctd_0123456789abcdefghijABCDEFGHIJ0123456789",
-        ] {
+        let bad = "ada@example.com|4155550101|Ada +1 (415) 555-0101|٤١٥٥٥٥٠١٠١|https://www.linkedin.com/in/ada-quell|crm (adm_12345)|ctd_0";
+        for bad in bad.split('|') {
             assert_eq!(new_name(bad), Err(NameError::Personal), "{bad}");
         }
     }
 
     #[test]
     fn names_that_look_alike_are_one() {
-        for like in ["CRM-Sync", " crm-sync ", "сrm-ѕynс", "\u{FF23}\u{FF52}m-sync", "c\u{200B}rm-sync"] {
+        for like in ["CRM-Sync", " crm-sync ", "сrm-ѕynс", "c\u{200B}rm-sync"] {
             assert!(looks_like("crm-sync", like), "{like}");
         }
         assert!(looks_like("crm  sync", "CRM\u{A0}sync"));

@@ -158,7 +158,7 @@ async function rotate(token) {
   const answer = await ask({
     title: `Rotate ${token.name}`,
     intro: [
-      h('p', null, 'A new token with the same name, scopes and limits is created. The old one stays valid for a while, so that the other system can change over.'),
+      h('p', null, 'A new token with the same name, scopes and limits is created. The old one stays valid for a while, so that the other system can change over, unless it has ended.'),
       h('p', null, 'Both share one quota: what is used of it stays used.'),
     ],
     fields: [selectField('overlap', 'The old token ends',
@@ -201,9 +201,9 @@ export async function token({ params, signal, refresh }) {
   const successor = all.find(({ rotatedFrom }) => rotatedFrom === found.id);
   return [
     h('p', { class: 'breadcrumb' }, h('a', { href: '#/tokens' }, 'Tokens')),
-    heading(data(found.name), isLive && [
-      button('Change', () => change(found, refresh)), button('Rotate', () => rotate(found)),
-      button('Revoke', () => revoke(found, refresh), { class: 'danger' })]),
+    heading(data(found.name), [isLive && button('Change', () => change(found, refresh)),
+      (isLive || !successor) && button('Rotate', () => rotate(found)),
+      isLive && button('Revoke', () => revoke(found, refresh), { class: 'danger' })]),
     facts([
       ['State', stateBadge(found)], ['Id', h('code', null, found.id)], ['May look up', scopesOf(found)],
       ['Created', moment(found.createdAt)],

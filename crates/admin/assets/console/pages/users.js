@@ -69,7 +69,7 @@ async function askAndDo({ done, ...question }, refresh) {
 const disable = (of, refresh) => askAndDo({
   title: `Disable ${of.name}`, danger: true, confirm: 'Disable',
   done: `${of.name} is disabled.`,
-  intro: h('p', null, 'Their sessions end at once, their running jobs are stopped, and they cannot log in any more. What they did stays on record. You can enable them again.'),
+  intro: h('p', null, 'Their sessions end at once, their running jobs are stopped, and they cannot log in any more. Admin tokens that are theirs are refused until another administrator takes them over. What they did stays on record. You can enable them again.'),
   act: () => post('/users/{name}/disable', {}, { path: { name: of.name } }),
 }, refresh);
 
@@ -90,7 +90,7 @@ const enable = (of, refresh) => askAndDo({
 const changeRole = (of, refresh) => askAndDo({
   title: `Change the role of ${of.name}`, confirm: 'Change',
   done: `The role of ${of.name} is changed.`,
-  intro: h('p', null, 'Their sessions end, and they log in again with the new role. Running jobs that the new role may not start are stopped.'),
+  intro: h('p', null, 'Their sessions end, and they log in again with the new role. Running jobs that the new role may not start are stopped. Admin tokens of who is no administrator any more are refused.'),
   fields: [radioField('role', 'Role', ROLES, of.role)],
   act: ({ role }) => post('/users/{name}/role', { role }, { path: { name: of.name } }),
 }, refresh);
@@ -144,7 +144,7 @@ async function createAdminToken(refresh) {
     wide: true,
     intro: h('p', null, 'A program with this token can do through the admin API what a user with this role can do here. What it does is on record under its name.'),
     fields: [
-      textField('name', 'Name', { required: true, maxlength: 100, hint: 'The program that uses it, such as nightly-import.' }),
+      textField('name', 'Name', { required: true, maxlength: 100, hint: 'The program that uses it, such as nightly-import. A name is given once.' }),
       radioField('role', 'Role', ROLES, 'operator'),
       selectField('expires', 'Ends after', [['30d', '30 days'], ['90d', '90 days'], ['365d', 'one year']], { chosen: '90d' }),
     ],
@@ -174,17 +174,30 @@ const revoke = (of, refresh) => askAndDo({
 }, refresh);
 
 /**
+ * @param {Api.AdminTokenShown} of
+ * @param {() => void} refresh
+ */
+const takeOver = (of, refresh) => askAndDo({
+  title: `Take ${of.name} over`, confirm: 'Take it over', done: `${of.name} is yours.`,
+  intro: h('p', null, 'It is accepted as long as you are an administrator who can log in. This is on record.'),
+  act: () => post('/admin-tokens/{id}/take-over', {}, { path: { id: of.id } }),
+}, refresh);
+
+/**
  * @param {Api.AdminTokenShown[]} list
  * @param {() => void} refresh
  */
 function adminTokens(list, refresh) {
   return section('Admin tokens',
-    h('p', null, 'For programs that use the admin API. They begin with ', h('code', null, 'cta_'), '.'),
-    table('Admin tokens', ['Name', 'Role', 'State', 'Ends', 'Last used', { name: 'Actions', hidden: true }], list.map((token) => [
+    h('p', null, 'For programs that use the admin API. They begin with ', h('code', null, 'cta_'), '. A token is accepted only while its owner is an administrator who can log in.'),
+    table('Admin tokens', ['Name', 'Role', 'Owner', 'State', 'Ends', 'Last used', { name: 'Actions', hidden: true }], list.map((token) => [
       [data(token.name), h('span', { class: 'second-line' }, h('code', null, token.id))], roleName(token.role),
-      badge(token.state === 'live' ? 'good' : 'none', token.state),
+      token.owner ? data(token.owner) : 'the server', badge(token.state === 'live' ? 'good' : token.state === 'suspended' ? 'warn' : 'none', token.state),
       token.expiresAt ? day(token.expiresAt) : 'never', token.lastUsedAt ? moment(token.lastUsedAt) : 'never',
-      token.state === 'live' && button('Revoke', () => revoke(token, refresh), { class: 'quiet', 'aria-label': `Revoke ${token.name}` }),
+      (token.state === 'live' || token.state === 'suspended') && h('span', { class: 'row-actions' },
+        token.owner && token.owner !== me()?.name && button('Take over', () => takeOver(token, refresh),
+          { class: 'quiet', 'aria-label': `Take over ${token.name}` }),
+        button('Revoke', () => revoke(token, refresh), { class: 'quiet', 'aria-label': `Revoke ${token.name}` })),
     ]), { empty: 'There is none.' }),
     h('p', null, button('Create an admin token', () => createAdminToken(refresh))));
 }

@@ -44,21 +44,8 @@ mod tests {
         for good in ["olga", "o", "0lga", "olga.k-2_x", "svc-20261117", "123456", &"a".repeat(64)] {
             assert_eq!(UserName::parse(good).as_ref().map(UserName::as_str), Ok(good));
         }
-        let long = "a".repeat(65);
-        for bad in [
-            "",
-            "Olga",
-            ".olga",
-            "-olga",
-            "_o",
-            "ol ga",
-            "ol/ga",
-            "olga\n",
-            "ölga",
-            &long,
-            "415-555-0101",
-            "4155550101",
-        ] {
+        let bad = "|Olga|.olga|-olga|_o|ol ga|ol/ga|olga\n|ölga|415-555-0101|4155550101";
+        for bad in bad.split('|').chain([&*"a".repeat(65)]) {
             assert_eq!(UserName::parse(bad), Err(UserNameError), "{bad}");
         }
     }
