@@ -5,6 +5,7 @@ the journal is whole and exits with 0. Exits with 2 if it cannot tell.
 """
 
 import argparse
+import hashlib
 import json
 import re
 import shutil
@@ -24,6 +25,7 @@ SIGNED_PREFIX = b"contactd journal checkpoint\n"
 OPENING_LINES = 8
 LINE_BYTES = 64 * 1024
 SEALS = "seals.jsonl"
+LISTS = "lists"
 NOT_READ = (".new", ".unfinished", ".damaged", ".foreign")
 
 
@@ -220,6 +222,7 @@ class Journal:
     due_number: int | None = None  # the number of the next checkpoint
     need_copies: list[Line] = field(default_factory=list)
     retired: list[Line] = field(default_factory=list)
+    lists: dict[str, Line] = field(default_factory=dict)  # the lists that lines name
     removed: int = 0
 
     def signs(self, line: Line) -> bool:
@@ -328,6 +331,9 @@ class Journal:
             self.removed = max(self.removed, line.fields["through"])
         if line.needs_copy():
             self.need_copies.append(line)
+        for subject in line.fields.get("subjects", []):
+            if name := re.fullmatch("list:[^:]*:([0-9a-f]{64})", subject):
+                self.lists[name[1]] = line
 
     def finish(self, head: tuple[int, bytes] | None) -> None:
         """Checks what is known only at the end."""
@@ -348,6 +354,14 @@ class Journal:
         for line in self.need_copies[:-1]:
             if (line.seq, line.chain) not in copies:
                 line.wrong(f"the copy of this line in {SEALS} is missing")
+
+
+def check_lists(lists: dict[str, Line], directory: Path) -> None:
+    """Whether the lists of people that lines name are there and unchanged."""
+    for name, line in lists.items():
+        path = directory / LISTS / name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != name:
+            line.wrong(f"its list {name} is missing or changed")
 
 
 def explains(retired: Line, after: int, previous: bytes) -> bool:
@@ -380,7 +394,7 @@ def segments(directory: Path) -> Iterator[tuple[str, bytes]]:
         name = re.fullmatch(r"(\d{12,})\.jsonl(\.zst)?", path.name)
         if name and f"{int(name[1]):012}" == name[1] and int(name[1]) > 0:
             found.setdefault(int(name[1]), []).append(path)
-        elif path.name != SEALS and not path.name.endswith(NOT_READ):
+        elif path.name not in (SEALS, LISTS) and not path.name.endswith(NOT_READ):
             raise Wrong(path.name, 0, "this file does not belong here")
     for _, paths in sorted(found.items()):
         contents = [read(path) for path in paths]
@@ -418,6 +432,7 @@ def main() -> int:
         for file, content in segments(directory):
             journal.read_segment(file, content)
         journal.finish(given.head)
+        check_lists(journal.lists, directory)
     except Wrong as wrong:
         print(wrong)
         return 1

@@ -331,7 +331,7 @@ impl Check {
             }
             // It may have been removed with its line meanwhile.
             if source.list()?.first().is_some_and(|segment| segment.first <= seq) {
-                let what = "the list of people that this line names is missing or changed".to_owned();
+                let what = format!("the list of people that line {seq} names is missing or changed");
                 let file = format!("{LISTS}/{name}");
                 self.result.faults.push(JournalFault { file, line: 0, seq: Some(seq), what });
             }

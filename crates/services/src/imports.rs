@@ -234,26 +234,23 @@ impl Imports {
         let operation = if options.dry_run { AdminEntry::IMPORT_CHECK } else { "import" };
         let mut entry = parts.entry(actor, operation);
         let mut done = self.import(actor, &mut entry, source, options, observer, cancel).await;
-        let report = match &mut done {
-            Ok(changed) => Some(&mut changed.done),
-            Err(ImportError::TooManyWithdrawn { report, .. }) => Some(&mut **report),
-            Err(_) => None,
-        };
-        match report {
-            // A check is on record since it was read.
-            Some(report) if options.dry_run || !report.committed => {
-                if !options.dry_run {
-                    parts.record_read(&entry.failed()).await?;
-                }
-                if options.without_people {
+        match &mut done {
+            Ok(Changed { done: report, recorded, .. }) if report.committed => {
+                if let Err(NotRecorded::Unavailable(_)) = recorded {
                     report.compared = None;
                 }
             }
-            Some(_) => {}
-            None if options.dry_run => {}
-            None => parts.note_failure(&entry).await,
+            // A check is on record since its rows were read.
+            Ok(_) | Err(ImportError::TooManyWithdrawn { .. }) if !options.dry_run => {
+                parts.record_read(&entry.failed()).await?;
+            }
+            Err(_) if !options.dry_run => parts.note_failure(&entry).await,
+            _ => {}
         }
-        if let Ok(Changed { done: report, recorded: Err(NotRecorded::Unavailable(_)), .. }) = &mut done {
+        if let Ok(Changed { done: report, .. }) = &mut done
+            && options.without_people
+            && !report.committed
+        {
             report.compared = None;
         }
         done

@@ -175,14 +175,10 @@ impl ImportWork {
         let Changed { done: report, confirmed, recorded, .. } = match done {
             Ok(changed) => changed,
             Err(ImportError::TooManyWithdrawn { from, report }) => {
-                let many = match report.compared {
-                    Some(_) => format!("{} of the {}", from.withdrawn, from.held),
-                    None => "too many".to_owned(),
-                };
                 let message = format!(
-                    "Nothing was loaded: {many} details of source {} would be removed, because the file does not contain them. If \
-                     the file is complete, import it anyway.",
-                    from.source
+                    "Nothing was loaded: {} of the {} details of source {} would be removed, because the file does not contain \
+                     them. If the file is complete, import it anyway.",
+                    from.withdrawn, from.held, from.source
                 );
                 return Err(Failed { result: shown(&report), ..Failed::new("too_many_withdrawn", message) });
             }

@@ -19,6 +19,7 @@ const RECORDED: [&str; 26] = [
     "export",
     "export download",
     "import",
+    "import check",
     "import preview",
     "import rejects",
     "imports undo",
@@ -76,8 +77,10 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     let upload = Request::new("POST", &format!("{BASE}/uploads")).header("X-File-Name", "people.csv");
     let upload =
         done(api.send(upload.header("Content-Type", "application/octet-stream").body(people))).json();
-    let import = json!({ "upload": upload["id"], "source": "fair", "mapping": {}, "requireBasis": false, "replaceSource": false,
-        "maxRejects": "50%", "dryRun": false });
+    let mut import = json!({ "upload": upload["id"], "source": "fair", "mapping": {}, "requireBasis": false, "replaceSource": false,
+        "maxRejects": "50%", "dryRun": true });
+    api.ended(&post("/imports", import.clone()));
+    import["dryRun"] = json!(false);
     let imported = api.ended(&post("/imports", import));
     assert_eq!(imported["state"], "done", "{imported}");
     done(api.download(&format!("/jobs/{}/rejects", text(&imported["id"]))));

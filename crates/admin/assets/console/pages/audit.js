@@ -18,7 +18,7 @@ const OUTCOMES = [['', 'any'], ['hit', 'found'], ['miss', 'nothing found'], ['re
 /** @type {Record<string, [Tone, string]>} */
 const OUTCOME_BADGES = { hit: ['good', 'found'], miss: ['none', 'nothing found'], refused: ['warn', 'refused'], done: ['good', 'done'],
   failed: ['bad', 'failed'] };
-const OPERATIONS = ['phone', 'email', 'import', 'imports undo', 'export', 'backup', 'restore', 'put', 'remove', 'suppress', 'unsuppress',
+const OPERATIONS = ['phone', 'email', 'import', 'import check', 'imports undo', 'export', 'backup', 'restore', 'put', 'remove', 'suppress', 'unsuppress',
   'erase', 'subject', 'subject search',
   'token create', 'token update', 'token rotate', 'token revoke', 'sweep', 'configuration'];
 

@@ -74,8 +74,7 @@ function sentence({ rows, profilesNew, detailsNew, detailsChanged, detailsWithdr
 async function run(job, allow = {}) {
   const report = job.result;
   const isGuarded = Object.keys(allow).length > 0;
-  const deleted = report.detailsWithdrawn === undefined ? 'details of this source are' : counted(report.detailsWithdrawn, 'detail is', 'details are');
-  const count = allow.maxWithdrawn ? report.detailsWithdrawn ?? 'delete' : report.rejected;
+  const count = allow.maxWithdrawn ? report.detailsWithdrawn : report.rejected;
   const answer = await ask({
     title: 'Import this file',
     danger: Boolean(job.input.replaceSource && report.detailsWithdrawn) || isGuarded,
@@ -84,7 +83,7 @@ async function run(job, allow = {}) {
       h('p', null, 'All of it is loaded, or nothing. Lookups go on meanwhile and see the old data until it is complete. You can undo the import afterwards, for as long as the list of imports says.'),
     ],
     fields: [isGuarded && textField('typed',
-      `Type ${count} to go on although ${allow.maxWithdrawn ? `${deleted} deleted` : `${counted(count, 'row has', 'rows have')} rejected values`}`, { required: true, pattern: String(count) })],
+      `Type ${count} to go on although ${allow.maxWithdrawn ? `${counted(count, 'detail is', 'details are')} deleted` : `${counted(count, 'row has', 'rows have')} rejected values`}`, { required: true, pattern: String(count), inputmode: 'numeric' })],
     confirm: 'Import',
     act: () => post('/imports', { ...job.input, ...allow, dryRun: false }),
   });
