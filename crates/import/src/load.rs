@@ -315,7 +315,7 @@ impl Checker<'_> {
     }
 
     fn check_row(&self, row: Row, checked: &mut Checked) {
-        let RowChecks { networks, suppressions, sort_key, digest } = self.checks;
+        let RowChecks { networks, suppressions, sort_key } = self.checks;
         let ReadRow { record, faults, has_doubtful_phone } =
             checked.layout.read(&row, networks, self.options, &mut checked.seen);
         if has_doubtful_phone {
@@ -325,7 +325,7 @@ impl Checker<'_> {
             checked.rejected.push((row, faults, record.is_none()));
         }
         let Some(mut record) = record else { return };
-        checked.digests.push(digest(&record.profile));
+        checked.digests.push(suppressions.profile_digest(&record.profile).0);
         for detail in &record.details {
             if !checked.sources.contains(&detail.source) {
                 checked.sources.insert(detail.source.clone());

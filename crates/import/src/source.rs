@@ -15,8 +15,6 @@ pub struct RowChecks<'a> {
     pub suppressions: &'a SuppressionList,
     /// What records are sorted by.
     pub sort_key: &'a (dyn Fn(&Profile) -> u64 + Sync),
-    /// The digest by which the journal names a profile.
-    pub digest: &'a (dyn Fn(&Profile) -> [u8; 16] + Sync),
 }
 
 /// Records to put in one call.

@@ -267,7 +267,7 @@ fn preview_row(layout: &Layout, row: &Row, options: &ReadOptions, checks: &RowCh
         }
     }
     let read = layout.read(row, checks.networks, options, &mut Seen::default());
-    let digest = read.record.as_ref().map(|record| (checks.digest)(&record.profile));
+    let digest = read.record.as_ref().map(|record| checks.suppressions.profile_digest(&record.profile).0);
     let (verdict, reasons) = judge(read, checks.suppressions);
     PreviewedRow { line: row.line, values, verdict, reasons, digest }
 }

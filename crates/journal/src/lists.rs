@@ -70,17 +70,16 @@ impl ListFiles {
         Ok(names)
     }
 
-    /// Whether there is a list of this name.
-    pub fn has(&self, name: &str) -> bool {
-        self.0.join(name).is_file()
+    /// The length of a list in bytes.
+    pub fn length(&self, name: &str) -> io::Result<u64> {
+        Ok(self.0.join(name).metadata()?.len())
     }
 
     /// At most `most` bytes of a list from an offset on, fewer at its end.
     pub fn read_at(&self, name: &str, offset: u64, most: u64) -> io::Result<Vec<u8>> {
-        let file = File::open(self.0.join(name))?;
-        let length = file.metadata()?.len().saturating_sub(offset).min(most);
+        let length = self.length(name)?.saturating_sub(offset).min(most);
         let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-        file.read_exact_at(&mut bytes, offset)?;
+        File::open(self.0.join(name))?.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 

@@ -16,7 +16,7 @@ use contactd_core::store::{
     Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
     Undone, ValueOfProfile, WithdrawnFrom,
 };
-use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, Profile, SuppressionList, Via, blocking};
+use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Via, blocking};
 use contactd_core::{Cancel, Observer, Progress};
 use contactd_import::{
     FileError, FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile,
@@ -186,13 +186,9 @@ impl Imports {
             true => SuppressionList::new(parts.keys.clone()),
             false => parts.suppressions().await?,
         };
-        let (sort_key, digest) = checks_of(parts);
-        let checks = RowChecks {
-            networks: &parts.networks,
-            suppressions: &suppressions,
-            sort_key: &sort_key,
-            digest: &digest,
-        };
+        let sort_key = |profile: &_| parts.store.sort_key(profile);
+        let checks =
+            RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
         let rows = blocking(|| parts.files.preview(file, options, &checks, rows))?;
         let profiles: BTreeSet<[u8; 16]> = rows.iter().filter_map(|row| row.digest).collect();
         let entry = parts.entry(actor, PREVIEW);
@@ -234,24 +230,17 @@ impl Imports {
         let operation = if options.dry_run { AdminEntry::IMPORT_CHECK } else { "import" };
         let mut entry = parts.entry(actor, operation);
         let mut done = self.import(actor, &mut entry, source, options, observer, cancel).await;
-        match &mut done {
-            Ok(Changed { done: report, recorded, .. }) if report.committed => {
-                if let Err(NotRecorded::Unavailable(_)) = recorded {
-                    report.compared = None;
-                }
-            }
+        match &done {
             // A check is on record since its rows were read.
-            Ok(_) | Err(ImportError::TooManyWithdrawn { .. }) if !options.dry_run => {
-                parts.record_read(&entry.failed()).await?;
-            }
-            Err(_) if !options.dry_run => parts.note_failure(&entry).await,
-            _ => {}
+            _ if options.dry_run => {}
+            Ok(changed) if changed.done.committed => {}
+            Ok(_) | Err(ImportError::TooManyWithdrawn { .. }) => parts.record_read(&entry.failed()).await?,
+            Err(_) => parts.note_failure(&entry).await,
         }
-        if let Ok(Changed { done: report, .. }) = &mut done
-            && options.without_people
-            && !report.committed
-        {
-            report.compared = None;
+        if let Ok(Changed { done: report, recorded, .. }) = &mut done {
+            let is_on_record = !matches!(recorded, Err(NotRecorded::Unavailable(_)));
+            let may_see = report.committed || !options.without_people;
+            report.compared = report.compared.filter(|_| is_on_record && may_see);
         }
         done
     }
@@ -267,13 +256,9 @@ impl Imports {
     ) -> Result<Changed<ImportReport>, ImportError> {
         let parts = &*self.parts;
         let suppressions = parts.suppressions().await?;
-        let (sort_key, digest) = checks_of(parts);
-        let checks = RowChecks {
-            networks: &parts.networks,
-            suppressions: &suppressions,
-            sort_key: &sort_key,
-            digest: &digest,
-        };
+        let sort_key = |profile: &_| parts.store.sort_key(profile);
+        let checks =
+            RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
         let read = blocking(|| source.read(&checks, observer, cancel));
         // What was cancelled may not have been read to its end.
         stop_if(cancel)?;
@@ -494,11 +479,6 @@ pub struct SweepReport {
     pub swept: Swept,
     /// Whether what was removed is not in the store's logs any more.
     pub logs_are_clear: bool,
-}
-
-/// What rows are sorted by, and what the journal calls their profiles.
-fn checks_of(parts: &Parts) -> (impl Fn(&Profile) -> u64 + Sync, impl Fn(&Profile) -> [u8; 16] + Sync) {
-    (|profile: &_| parts.store.sort_key(profile), |profile: &_| parts.keys.profile_digest(profile))
 }
 
 fn stop_if(cancel: &Cancel) -> Result<(), ImportError> {

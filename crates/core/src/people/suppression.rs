@@ -127,12 +127,6 @@ impl DigestKeys {
         self.short_digests(Subject::Profile(profile))
     }
 
-    /// The digest of a profile under the newest key, as in a list file.
-    pub fn profile_digest(&self, profile: &Profile) -> [u8; 16] {
-        let digest = |key: &DigestKey| ShortDigest::of(&key.digest_subject(Subject::Profile(profile)));
-        self.0.last().map_or([0; 16], |key| digest(key).0)
-    }
-
     /// How the journal names the newest key.
     pub fn short_id(&self) -> &str {
         let id = self.newest_id();

@@ -60,14 +60,8 @@ impl Parts {
         if self.store.lists_with(&[]).await?.is_none() {
             return Ok(());
         }
-        let mut parts = Vec::new();
-        for part in 0.. {
-            if files.read_at(list, u64::from(part) * PART, 1).map_err(unreadable)?.is_empty() {
-                break;
-            }
-            parts.push(part);
-        }
-        for part in parts.into_iter().rev() {
+        let parts = files.length(list).map_err(unreadable)?.div_ceil(PART);
+        for part in (0..u32::try_from(parts).unwrap_or(u32::MAX)).rev() {
             let digests = files.read_at(list, u64::from(part) * PART, PART).map_err(unreadable)?;
             self.store.add_list_part(list, part, &digests).await?;
         }
@@ -78,7 +72,7 @@ impl Parts {
     /// that are not.
     pub(super) async fn ship_list_of_line(&self, list: &str) -> Result<(), AuditError> {
         match self.journal.lists() {
-            Some(files) if files.has(list) && self.store.list_part(list, 0).await?.is_none() => {
+            Some(files) if files.length(list).is_ok() && self.store.list_part(list, 0).await?.is_none() => {
                 self.ship_list(&files, list).await
             }
             _ => Ok(()),
@@ -89,7 +83,7 @@ impl Parts {
     /// verification says that its list is missing.
     pub(super) async fn fetch_list(&self, entry: &AdminEntry) -> Result<(), AuditError> {
         let (Some(list), Some(files)) = (entry.list(), self.journal.lists()) else { return Ok(()) };
-        if files.has(list) {
+        if files.length(list).is_ok() {
             return Ok(());
         }
         let mut fetched: Option<NewList> = None;
