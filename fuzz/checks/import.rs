@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contactd_core::{Cancel, DigestKey, DigestKeys, Networks, SuppressionList, unobserved};
+use contactd_core::{Cancel, DigestKey, DigestKeys, DiskBudget, Networks, SuppressionList, unobserved};
 use contactd_import::{Files, Format, Input, Rejects, UploadedFiles};
 use contactd_import::{ReadOptions, ReadRows, RowChecks, UploadedFile, Verdict};
 
@@ -13,7 +13,7 @@ pub(crate) fn check(room: &Path, format: Option<Format>, bytes: &[u8]) {
     std::fs::write(&path, bytes).expect("writes");
     let options = ReadOptions { source: Some("crm".to_owned()), ..ReadOptions::default() };
     let input = Input::File(path.clone());
-    let mut files = Files::new(vec![input], format, options.clone(), room.to_owned(), Rejects::nowhere());
+    let mut files = Files::new(vec![input], format, options.clone(), disk(room), Rejects::nowhere());
     let networks = Networks::built_in();
     let suppressions = SuppressionList::new(DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key"));
     let checks = RowChecks { networks: &networks, suppressions: &suppressions, sort_key: &|_| 0 };
@@ -35,7 +35,7 @@ fn check_preview(
     checks: &RowChecks<'_>,
     read: Option<&ReadRows>,
 ) {
-    let files = UploadedFiles::new(room.to_owned());
+    let files = UploadedFiles::new(disk(room));
     let shape = files.describe(file);
     let rows = files.preview(file, options, checks, 20);
     let Some(read) = read else { return };
@@ -46,4 +46,8 @@ fn check_preview(
         assert_eq!(count(Verdict::LoadedInPart), read.partly_rejected);
         assert_eq!(count(Verdict::Rejected), read.rejected - read.partly_rejected);
     }
+}
+
+fn disk(room: &Path) -> DiskBudget {
+    DiskBudget::new(room.to_owned())
 }

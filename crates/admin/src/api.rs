@@ -45,7 +45,7 @@ use auth::{Gate, authorize};
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
-use contactd_core::{Clock, Networks, User};
+use contactd_core::{Clock, DiskBudget, Networks, User};
 use contactd_services::Services;
 use endpoint::Endpoint;
 use jobs::Jobs;
@@ -87,9 +87,11 @@ impl Console {
     /// Prepares the API and the console.
     pub fn new(settings: ApiSettings) -> std::io::Result<Self> {
         let ApiSettings { services, networks, clock, room, is_tls, status } = settings;
+        let disk = services.imports.disk();
         let api = Arc::new(Api {
-            jobs: Jobs::open(&room, Arc::clone(&clock))?,
-            uploads: Uploads::open(&room, Arc::clone(&clock))?,
+            jobs: Jobs::open(&room, &disk, Arc::clone(&clock))?,
+            uploads: Uploads::open(&room, &disk, Arc::clone(&clock))?,
+            disk,
             services,
             networks,
             clock,
@@ -137,6 +139,8 @@ pub(crate) struct Api {
     pub(crate) status: ServerStatus,
     pub(crate) sessions: Sessions,
     pub(crate) attempts: Attempts,
+    /// The room for large files.
+    pub(crate) disk: DiskBudget,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) uploads: Arc<Uploads>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use contactd_cluster::ClusterInForce;
 use contactd_core::{
-    Actor, BootClock, Clock, InForce, Networks, Profile, Reason, SubjectName, SubjectNameError,
+    Actor, BootClock, Clock, DiskBudget, InForce, Networks, Profile, Reason, SubjectName, SubjectNameError,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
@@ -172,7 +172,7 @@ impl Opened {
             on_record: Arc::<ActionRecorder>::clone(recorder),
             journal,
             remove_abandoned_backups: abandoned_backups::remover(&self.dir),
-            files: UploadedFiles::new(self.dir.room()),
+            files: UploadedFiles::new(DiskBudget::new(self.dir.room())),
             undo_for: self.config.undo_for,
         }));
         recorder.attach(&services);

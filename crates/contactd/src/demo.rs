@@ -42,7 +42,8 @@ impl Demo {
             );
         }
         let inputs = vec![Input::Csv("the invented people", PEOPLE.into())];
-        let mut people = Files::new(inputs, None, ReadOptions::default(), room, Rejects::nowhere());
+        let mut people =
+            Files::new(inputs, None, ReadOptions::default(), services.imports.disk(), Rejects::nowhere());
         let (options, cancel) = (ImportOptions::default(), Cancel::default());
         let loaded = services.imports.run(&actor, &mut people, &options, &unobserved, &cancel).await;
         let loaded = loaded.context("cannot load the invented people")?.done;

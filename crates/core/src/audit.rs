@@ -3,6 +3,7 @@
 mod admin_entry;
 mod chain;
 mod event;
+mod file_name;
 mod on_record;
 
 pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
@@ -11,4 +12,5 @@ pub use event::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
     NoAudit, RefusedKind, ShortDigest, Ticket,
 };
+pub use file_name::recordable_file_name;
 pub use on_record::{NotRecorded, OnRecord, Recording};

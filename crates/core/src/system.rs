@@ -2,6 +2,7 @@
 
 mod blocking;
 mod clock;
+mod disk;
 mod finding;
 pub mod hex;
 pub mod metrics;
@@ -14,6 +15,7 @@ mod span;
 
 pub use blocking::{blocking, wait_for};
 pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
+pub use disk::{BudgetedFile, DiskBudget, Reservation, WatchedGrowth};
 pub use finding::{Finding, Severity};
 pub use printable::is_printable;
 pub use priority::{give_way_to_lookups, work_in_background};

@@ -137,6 +137,20 @@ impl FileError {
         }
     }
 
+    /// The error of the system, if what failed is a file of this machine and not what is in one.
+    pub fn fault_of_disk(&self) -> Option<&io::Error> {
+        match self.inner() {
+            // What is wrong with the content of a file has a text instead of a number.
+            Self::Io { error, .. }
+                if error.kind() == io::ErrorKind::StorageFull || error.raw_os_error().is_some() =>
+            {
+                Some(error)
+            }
+            Self::RejectsUnwritable { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether its text begins with the name of a file.
     pub fn is_about_a_file(&self) -> bool {
         match self {

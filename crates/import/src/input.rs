@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use contactd_core::DiskBudget;
 
 use crate::ReadOptions;
 use crate::csv_rows::CsvRows;
@@ -64,8 +66,8 @@ pub(crate) enum Reach {
 pub(crate) struct Opening<'a> {
     pub(crate) format: Option<Format>,
     pub(crate) options: &'a ReadOptions,
-    /// A directory for temporary files.
-    pub(crate) room: &'a Path,
+    /// For temporary files.
+    pub(crate) disk: &'a DiskBudget,
     pub(crate) reach: Reach,
 }
 
@@ -102,8 +104,8 @@ pub(crate) fn text(
     csv: Cow<'static, str>,
     options: &ReadOptions,
 ) -> Result<(Layout, Rows), FileError> {
-    let opening =
-        Opening { format: Some(Format::Csv), options, room: Path::new("."), reach: Reach::Everything };
+    let disk = DiskBudget::new(PathBuf::from("."));
+    let opening = Opening { format: Some(Format::Csv), options, disk: &disk, reach: Reach::Everything };
     let recognized = opening.recognize(Box::new(io::Cursor::new(csv.into_owned().into_bytes())), None)?;
     let (shape, rows) = opening.rows(recognized)?;
     Ok((Layout { file: name.to_owned(), input, shape }, rows))
@@ -192,7 +194,8 @@ impl Opening<'_> {
         if let Some(path) = path {
             return File::open(path).tried("the file cannot be read");
         }
-        let mut whole = tempfile::tempfile_in(self.room).tried("cannot create a temporary file")?;
+        let whole = tempfile::tempfile_in(self.disk.dir()).and_then(|file| self.disk.file(file));
+        let mut whole = whole.tried("cannot create a temporary file")?;
         let unpacked = "the file cannot be unpacked";
         match self.reach {
             Reach::Everything => io::copy(&mut { input }, &mut whole).tried(unpacked)?,
@@ -206,7 +209,7 @@ impl Opening<'_> {
                 copied
             }
         };
-        Ok(whole)
+        Ok(whole.into_file())
     }
 
     /// An input of which no more than `most` bytes are read, if only its start is.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use contactd_core::{Cancel, Observer, Progress};
+use contactd_core::{Cancel, DiskBudget, Observer, Progress};
 use parking_lot::Mutex;
 
 use crate::digests::Digests;
@@ -44,10 +44,12 @@ pub(crate) struct Plan {
     pub(crate) inputs: Vec<Input>,
     pub(crate) format: Option<Format>,
     pub(crate) options: ReadOptions,
-    /// A directory for what does not fit into memory.
-    pub(crate) room: PathBuf,
+    /// For what does not fit into memory.
+    pub(crate) disk: DiskBudget,
     /// How many threads check rows.
     pub(crate) threads: usize,
+    /// Reading stops when more rows than this have a rejected value.
+    pub(crate) most_rejected: u64,
 }
 
 /// A batch of rows to be checked.
@@ -103,9 +105,16 @@ pub(crate) fn read(
         .name("import-read".to_owned())
         .spawn(reading)
         .tried("cannot start a thread")?;
-    let sorter = Sorter::new(plan.room.clone(), SORT_BYTES);
-    let digests = Sorter::new(plan.room.clone(), DIGEST_BYTES);
-    let mut collecting = Collecting { read: ReadRows::default(), seen: Vec::new(), sorter, digests, rejects };
+    let sorter = Sorter::new(plan.disk.clone(), SORT_BYTES);
+    let digests = Sorter::new(plan.disk.clone(), DIGEST_BYTES);
+    let mut collecting = Collecting {
+        read: ReadRows::default(),
+        seen: Vec::new(),
+        sorter,
+        digests,
+        rejects,
+        most_rejected: plan.most_rejected,
+    };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Dropped when this returns, whatever the reason: a checker that waits to hand over its rows, or for more rows,
@@ -129,12 +138,13 @@ pub(crate) fn read(
         };
         collecting.collect(&results, progress, cancel)
     })?;
-    if !is_read.load(Ordering::Acquire) {
+    if !collecting.read.is_stopped && !is_read.load(Ordering::Acquire) {
         // The thread that reads has ended without saying that it is done: it panicked.
         return Err(FileError::fault());
     }
     let Collecting { mut read, seen, sorter, digests, .. } = collecting;
     read.records = sorter.count;
+    read.bytes = sorter.total;
     for (about, seen) in read.inputs.iter_mut().zip(&seen) {
         seen.report(about);
     }
@@ -168,6 +178,7 @@ struct Collecting<'a> {
     sorter: Sorter,
     digests: Sorter,
     rejects: &'a mut Rejects,
+    most_rejected: u64,
 }
 
 impl Collecting<'_> {
@@ -192,6 +203,10 @@ impl Collecting<'_> {
                 next += 1;
                 self.take(checked)?;
                 progress(self.read.rows);
+                if self.read.rejected > self.most_rejected {
+                    self.read.is_stopped = true;
+                    return Ok(());
+                }
             }
         }
     }
@@ -374,7 +389,7 @@ fn read_all(
         Ok(())
     };
     let opening =
-        Opening { format: plan.format, options: &plan.options, room: &plan.room, reach: Reach::Everything };
+        Opening { format: plan.format, options: &plan.options, disk: &plan.disk, reach: Reach::Everything };
     for (number, input) in plan.inputs.iter().enumerate() {
         let (layout, rows) = match input {
             Input::Csv(name, csv) => input::text((number, name), csv.clone(), &plan.options)?,

@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use contactd_core::{csv_cell, unmarked};
+use contactd_core::{BudgetedFile, DiskBudget, csv_cell, unmarked};
 use csv::ByteRecord;
 use tempfile::TempPath;
 
@@ -22,6 +22,9 @@ use crate::layout::{Layout, Shape};
 use crate::read_row::Fault;
 use crate::rows::{Content, Row};
 
+/// No more rejected rows are written to a file that has this many bytes. A small compressed file can hold any number of them.
+const MOST_KEPT: u64 = 100 << 20;
+
 /// Where the rejected rows of all inputs are written.
 pub struct Rejects {
     target: Target,
@@ -31,6 +34,9 @@ pub struct Rejects {
     /// Complete files that have no name yet.
     complete: Vec<(PathBuf, TempPath)>,
     written: Vec<PathBuf>,
+    /// Rows that were left out of a file that is as long as it may be.
+    not_kept: u64,
+    disk: DiskBudget,
 }
 
 enum Target {
@@ -66,7 +72,25 @@ impl Rejects {
     }
 
     fn with(target: Target) -> Self {
-        Self { target, inputs: Vec::new(), current: None, complete: Vec::new(), written: Vec::new() }
+        Self {
+            target,
+            inputs: Vec::new(),
+            current: None,
+            complete: Vec::new(),
+            written: Vec::new(),
+            not_kept: 0,
+            disk: DiskBudget::new(PathBuf::new()),
+        }
+    }
+
+    /// Writes within this budget.
+    pub(crate) fn write_within(&mut self, disk: &DiskBudget) {
+        self.disk = disk.clone();
+    }
+
+    /// How many rejected rows are not in the files, because one has [`MOST_KEPT`] bytes.
+    pub(crate) fn not_kept(&self) -> u64 {
+        self.not_kept
     }
 
     /// Prepares for the rows of the next input. Fails if its file must not be written, before many rows are read.
@@ -86,8 +110,14 @@ impl Rejects {
         let unwritable = |error| FileError::RejectsUnwritable { path: current.path.clone(), error };
         let writer = match &mut current.writer {
             Some(writer) => writer,
-            None => current.writer.insert(Writer::begin(&current.path, layout).map_err(unwritable)?),
+            None => {
+                current.writer.insert(Writer::begin(&current.path, layout, &self.disk).map_err(unwritable)?)
+            }
         };
+        if writer.written() >= MOST_KEPT {
+            self.not_kept += 1;
+            return Ok(());
+        }
         writer.write(layout, faults, row).map_err(unwritable)
     }
 
@@ -203,14 +233,15 @@ struct Writer {
 }
 
 enum RowWriter {
-    Csv(Box<csv::Writer<File>>),
-    Json(BufWriter<File>),
+    Csv(Box<csv::Writer<BudgetedFile>>),
+    Json(BufWriter<BudgetedFile>),
 }
 
 impl Writer {
     /// Makes the file and writes what stands before the first row.
-    fn begin(path: &Path, layout: &Layout) -> io::Result<Self> {
-        let (mut file, temporary) = create(path)?;
+    fn begin(path: &Path, layout: &Layout, disk: &DiskBudget) -> io::Result<Self> {
+        let (file, temporary) = create(path)?;
+        let mut file = disk.file(file)?;
         let (columns, delimiter) = match &layout.shape {
             Shape::Json { .. } => {
                 return Ok(Self { rows: RowWriter::Json(BufWriter::new(file)), temporary });
@@ -228,7 +259,9 @@ impl Writer {
         };
         let mut writer = csv::WriterBuilder::new().flexible(true).delimiter(delimiter).from_writer(file);
         let names = kept(&columns.header, columns);
-        writer.write_record(REJECTED.map(|name| Cow::Borrowed(name.as_bytes())).into_iter().chain(names))?;
+        writer
+            .write_record(REJECTED.map(|name| Cow::Borrowed(name.as_bytes())).into_iter().chain(names))
+            .map_err(of_system)?;
         Ok(Self { rows: RowWriter::Csv(Box::new(writer)), temporary })
     }
 
@@ -244,13 +277,20 @@ impl Writer {
                 Shape::Csv { columns: header, .. } | Shape::Parquet { columns: header, .. },
             ) => {
                 let about = [line, columns, reasons].map(|text| Cow::Owned(text.into_bytes()));
-                writer.write_record(about.into_iter().chain(kept(fields, header)))?;
+                writer.write_record(about.into_iter().chain(kept(fields, header))).map_err(of_system)?;
                 Ok(())
             }
             (RowWriter::Json(writer), Content::Json(text), _) => {
                 write_object(writer, &[&line, &columns, &reasons], text)
             }
             _ => Err(io::Error::other("a row of another format")),
+        }
+    }
+
+    fn written(&self) -> u64 {
+        match &self.rows {
+            RowWriter::Csv(writer) => writer.get_ref().written(),
+            RowWriter::Json(writer) => writer.get_ref().written(),
         }
     }
 
@@ -261,9 +301,17 @@ impl Writer {
             RowWriter::Json(writer) => writer.into_inner().map_err(io::IntoInnerError::into_error)?,
         };
         if self.temporary.is_some() {
-            file.sync_all()?;
+            file.file().sync_all()?;
         }
         Ok(self.temporary)
+    }
+}
+
+/// The error of the system that a writer met, which says whether the disk is full.
+fn of_system(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        _ => io::Error::other("a row cannot be written"),
     }
 }
 

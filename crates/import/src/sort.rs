@@ -7,17 +7,20 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
-use std::path::PathBuf;
+
+use contactd_core::DiskBudget;
 
 /// Sorts entries by key. Entries with the same key keep their order.
 pub(crate) struct Sorter {
-    dir: PathBuf,
+    disk: DiskBudget,
     /// The maximum number of bytes kept in memory.
     bound: usize,
     bytes: Vec<u8>,
     entries: Vec<SortEntry>,
     runs: Vec<File>,
     pub(crate) count: u64,
+    /// The bytes of all entries.
+    pub(crate) total: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +31,8 @@ pub(crate) struct SortEntry {
 }
 
 impl Sorter {
-    pub(crate) fn new(dir: PathBuf, bound: usize) -> Self {
-        Self { dir, bound, bytes: Vec::new(), entries: Vec::new(), runs: Vec::new(), count: 0 }
+    pub(crate) fn new(disk: DiskBudget, bound: usize) -> Self {
+        Self { disk, bound, bytes: Vec::new(), entries: Vec::new(), runs: Vec::new(), count: 0, total: 0 }
     }
 
     pub(crate) fn push(&mut self, key: u64, bytes: &[u8]) -> io::Result<()> {
@@ -39,6 +42,7 @@ impl Sorter {
         self.entries.push(SortEntry { key, at: self.bytes.len(), len: bytes.len() });
         self.bytes.extend_from_slice(bytes);
         self.count += 1;
+        self.total += bytes.len() as u64;
         Ok(())
     }
 
@@ -47,13 +51,14 @@ impl Sorter {
             return Ok(());
         }
         self.entries.sort_unstable();
-        let mut run = BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(&self.dir)?);
+        let mut run =
+            BufWriter::with_capacity(1 << 20, self.disk.file(tempfile::tempfile_in(self.disk.dir())?)?);
         for entry in &self.entries {
             run.write_all(&entry.key.to_le_bytes())?;
             run.write_all(&u32::try_from(entry.len).map_err(io::Error::other)?.to_le_bytes())?;
             run.write_all(&self.bytes[entry.at..entry.at + entry.len])?;
         }
-        let mut run = run.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let mut run = run.into_inner().map_err(io::IntoInnerError::into_error)?.into_file();
         run.rewind()?;
         self.runs.push(run);
         self.entries.clear();
@@ -152,7 +157,7 @@ mod tests {
 
     fn sorted(bound: usize) -> Vec<Vec<u8>> {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut sorter = Sorter::new(dir.path().to_owned(), bound);
+        let mut sorter = Sorter::new(DiskBudget::new(dir.path().to_owned()), bound);
         let mut seed = 7_u64;
         for number in 0..1_000_u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -49,10 +49,16 @@ pub struct ReadRows {
     pub sources: BTreeSet<String>,
     /// Rows to be put.
     pub records: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
     /// What was read, in order.
     pub inputs: Vec<InputRead>,
     /// What was accepted and may be wrong.
     pub warnings: Vec<Warning>,
+    /// Whether reading stopped early, because too many rows were rejected.
+    pub is_stopped: bool,
+    /// Rejected rows that are not in the file of rejected rows, because it is as long as it may be.
+    pub rejects_not_kept: u64,
 }
 
 impl ReadRows {

@@ -3,11 +3,11 @@
 //! Everything is read and checked by the code of an import. Only the first part of a file is read, however long it is.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 
-use contactd_core::SuppressionList;
+use contactd_core::{DiskBudget, SuppressionList};
 
 use crate::columns::{COLUMNS, REJECTED, REJECTED_ROW};
 use crate::csv_rows::CsvRows;
@@ -35,18 +35,23 @@ const MAX_NAME: usize = 1_000;
 /// Reads uploaded files.
 #[derive(Clone, Debug)]
 pub struct UploadedFiles {
-    room: PathBuf,
+    disk: DiskBudget,
 }
 
 impl UploadedFiles {
-    /// `room` is a directory for what does not fit into memory; it has to be as private as the data.
-    pub fn new(room: PathBuf) -> Self {
-        Self { room }
+    /// What does not fit into memory is written to the directory of `disk`, which has to be as private as the data.
+    pub fn new(disk: DiskBudget) -> Self {
+        Self { disk }
+    }
+
+    /// The room that they share with whatever else is written in large files.
+    pub fn disk(&self) -> &DiskBudget {
+        &self.disk
     }
 
     /// How the first rows of a file are read.
     fn opening<'a>(&'a self, options: &'a ReadOptions) -> Opening<'a> {
-        Opening { format: None, options, room: &self.room, reach: Reach::Start }
+        Opening { format: None, options, disk: &self.disk, reach: Reach::Start }
     }
 
     fn start(&self, file: &UploadedFile, options: &ReadOptions) -> Result<(Layout, Rows), FileError> {
@@ -93,7 +98,7 @@ impl UploadedFiles {
             None => Rejects::nowhere(),
         };
         let inputs = vec![Input::Uploaded(file.clone())];
-        Ok(Files::new(inputs, None, options.clone(), self.room.clone(), rejects))
+        Ok(Files::new(inputs, None, options.clone(), self.disk.clone(), rejects))
     }
 }
 

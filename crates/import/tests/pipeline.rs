@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use contactd_core::{
-    Cancel, DigestKey, DigestKeys, Networks, Observer, Progress, SuppressionList, unobserved,
+    Cancel, DigestKey, DigestKeys, DiskBudget, Networks, Observer, Progress, SuppressionList, unobserved,
 };
 use contactd_import::{FileError, ReadOptions, ReadRows, RowChecks};
 use contactd_import::{Files, Input, Rejects};
@@ -35,7 +35,8 @@ fn read(
     std::thread::spawn(move || {
         let dir = tempfile::tempdir().expect("a directory");
         let options = ReadOptions { source: Some("crm".to_owned()), ..ReadOptions::default() };
-        let mut files = Files::new(vec![input], None, options, dir.path().to_owned(), rejects);
+        let mut files =
+            Files::new(vec![input], None, options, DiskBudget::new(dir.path().to_owned()), rejects);
         let networks = Networks::built_in();
         let suppressions =
             SuppressionList::new(DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key"));

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use contactd_core::{
-    Cancel, ContactValue, DateFormat, DigestKey, DigestKeys, Kind, Networks, Subject, SuppressionList,
-    unobserved,
+    Cancel, ContactValue, DateFormat, DigestKey, DigestKeys, DiskBudget, Kind, Networks, Subject,
+    SuppressionList, unobserved,
 };
 use contactd_import::UploadedFiles;
 use contactd_import::{FileError, FileShape, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile};
@@ -50,7 +50,7 @@ impl Desk {
     }
 
     fn files(&self) -> UploadedFiles {
-        UploadedFiles::new(self.dir.path().to_owned())
+        UploadedFiles::new(DiskBudget::new(self.dir.path().to_owned()))
     }
 
     /// A file that is stored under a name that says nothing.

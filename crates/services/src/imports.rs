@@ -16,8 +16,10 @@ use contactd_core::store::{
     Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
     Undone, ValueOfProfile, WithdrawnFrom,
 };
-use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Via, blocking};
-use contactd_core::{Cancel, Observer, Progress};
+use contactd_core::{
+    Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Via, blocking, recordable_file_name,
+};
+use contactd_core::{Cancel, DiskBudget, Observer, Progress};
 use contactd_import::{
     FileError, FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile,
 };
@@ -82,6 +84,14 @@ pub enum MaxRejects {
 }
 
 impl MaxRejects {
+    /// How many rows may be rejected, if that does not depend on how many there are.
+    fn rows(self) -> Option<u64> {
+        match self {
+            Self::Rows(most) => Some(most),
+            Self::Share(share) => (share <= 0.0).then_some(0),
+        }
+    }
+
     fn is_exceeded(self, rejected: u64, rows: u64) -> bool {
         match self {
             Self::Rows(most) => rejected > most,
@@ -162,6 +172,11 @@ pub enum ImportError {
 impl Imports {
     pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
+    }
+
+    /// The room that imports share with whatever else is written in large files.
+    pub fn disk(&self) -> DiskBudget {
+        self.parts.files.disk().clone()
     }
 
     /// What an uploaded file holds, with the first values of its columns. Blocks while it reads the first part of the file.
@@ -259,6 +274,9 @@ impl Imports {
         let sort_key = |profile: &_| parts.store.sort_key(profile);
         let checks =
             RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
+        if let Some(most) = options.max_rejects.rows() {
+            source.stop_above(most);
+        }
         let read = blocking(|| source.read(&checks, observer, cancel));
         // What was cancelled may not have been read to its end.
         stop_if(cancel)?;
@@ -296,6 +314,7 @@ impl Imports {
             observer(Progress::Writing { rows, all: read.records });
         }
         import.finish().await?;
+        source.require_room()?;
         let is_too_much = |from: &WithdrawnFrom| {
             from.held >= MANY && from.withdrawn as f64 > options.max_withdrawn * from.held as f64
         };
@@ -319,8 +338,8 @@ impl Imports {
         }
         let mut sources = read.sources;
         sources.extend(plan.replaced);
-        let summary =
-            ImportSummary { files: options.files.clone(), ..report.summary(counts, &sources, actor) };
+        let files = options.files.iter().map(|file| recordable_file_name(file)).collect();
+        let summary = ImportSummary { files, ..report.summary(counts, &sources, actor) };
         report.id =
             Some(import.commit(&summary, Some(&entry.clone().about_name(&summary.source, None))).await?);
         report.committed = true;

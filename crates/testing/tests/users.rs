@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use contactd_core::store::Store;
 use contactd_core::{
-    Actor, AdminEntry, Affected, Announcing, Clock, DigestKey, DigestKeys, InForce, Lifetime, ManualClock,
-    Networks, NotRecorded, OnRecord, Recording, Role, SecondFactorKey, Timestamp, TotpSeed, User, Via,
+    Actor, AdminEntry, Affected, Announcing, Clock, DigestKey, DigestKeys, DiskBudget, InForce, Lifetime,
+    ManualClock, Networks, NotRecorded, OnRecord, Recording, Role, SecondFactorKey, Timestamp, TotpSeed,
+    User, Via,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
@@ -80,7 +81,7 @@ impl World {
             on_record: Arc::<Journal>::clone(&journal),
             journal: JournalReader::of_dir(Path::new("no journal"), KeyDir::new(Path::new("no keys"))),
             remove_abandoned_backups: Box::new(|| Ok(true)),
-            files: UploadedFiles::new(PathBuf::new()),
+            files: UploadedFiles::new(DiskBudget::new(PathBuf::new())),
             undo_for: Duration::ZERO,
         });
         Self { store, clock, journal, services }

@@ -54,7 +54,7 @@ async fn export(call: Call, Sent(sent): Sent<ToExport>) -> Result<Started, Refus
 
 async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
     let path = job.file(FILE).map_err(unwritable)?;
-    let file = RoomyFile::create(&path).map_err(unwritable)?;
+    let file = RoomyFile::create(&path, &api.disk).map_err(unwritable)?;
     let mut writer =
         ExportWriter::new(sent.format, BufWriter::with_capacity(1 << 16, file)).map_err(unwritable)?;
     let (mut failed, mut is_gone, mut said) = (None, false, None::<Instant>);

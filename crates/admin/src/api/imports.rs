@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::api::auth::Call;
+use crate::api::disk::is_full;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Json, Named, Sent};
 use crate::api::jobs::{Done, Failed, Job, Kind, REJECTS, Started};
@@ -192,11 +193,12 @@ impl ImportWork {
         }
         if report.has_too_many_rejects {
             let message = format!(
-                "Nothing was loaded: {} of {} {} a rejected value, more than {} allows. Correct {}, or import the file anyway.",
+                "Nothing was loaded: {} of {} {} a rejected value, more than {} allows.{} Correct {}, or import the file anyway.",
                 report.rejected,
                 report.rows,
                 if report.rows == 1 { "row has" } else { "rows have" },
                 self.max_rejects,
+                if report.reading_stopped { " The rest was not read." } else { "" },
                 if report.rejected == 1 { "it" } else { "them" }
             );
             return Err(Failed { result: shown(&report), ..Failed::new("too_many_rejects", message) });
@@ -267,6 +269,14 @@ pub(crate) fn refused(error: ImportError) -> Refusal {
             "not_kept",
             format!("Import {id} cannot be undone: what it changed or withdrew is no longer kept. Nothing was changed."),
         ),
+        ImportError::Rows(error) if error.fault_of_disk().is_some() => {
+            if error.fault_of_disk().is_some_and(is_full) {
+                return Refusal::disk_full("this file");
+            }
+            // It may name files of the server, which are not the caller's.
+            tracing::error!(target: "contactd::admin", %error, "a file cannot be read or checked");
+            Refusal::internal()
+        }
         // The name of a file is written as it is.
         ImportError::Rows(error) if error.is_about_a_file() => Refusal::invalid(stopped(&error.to_string())),
         ImportError::Rows(error) => Refusal::invalid(sentence(&error.to_string())),

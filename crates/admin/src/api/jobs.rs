@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contactd_core::{Cancel, Clock, Progress, Timestamp, give_way_to_lookups, hex};
+use contactd_core::{Cancel, Clock, DiskBudget, Progress, Timestamp, give_way_to_lookups, hex};
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -231,6 +231,7 @@ impl Call {
             });
             running.end(ended, self.api.clock.now());
             self.api.jobs.keep(&running);
+            self.api.delete_files_of_erased(&running);
         });
         if let Err(error) = spawned {
             tracing::error!(target: "contactd::admin", %error, "cannot start a job");
@@ -264,8 +265,8 @@ pub(crate) struct Job {
 
 impl Jobs {
     /// The jobs whose records are in this directory. Those that ran when the server ended have failed.
-    pub(crate) fn open(room: &Path, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
-        let records = Records::make(room.join("jobs"))?;
+    pub(crate) fn open(room: &Path, disk: &DiskBudget, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
+        let records = Records::make(room.join("jobs"), disk)?;
         let jobs = Mutex::new(after_restart::read_all(&records, clock.now())?);
         Ok(Arc::new(Self { records, clock, jobs }))
     }
@@ -332,19 +333,26 @@ impl Jobs {
         self.running().iter().filter_map(|job| job.shown().upload().map(str::to_owned)).collect()
     }
 
-    /// Deletes the files with personal data of all jobs that have ended, and forgets whom their reports name. An export that is
-    /// being written notices that its file is gone, and fails.
+    /// Deletes the files with personal data of all jobs that have ended, and forgets whom their reports name; those of jobs that run
+    /// when they end. An export that is being written notices that its file is gone, and fails.
     pub(crate) fn delete_personal_files(&self) {
         let jobs: Vec<Arc<Job>> = self.jobs.lock().values().cloned().collect();
         for export in jobs.iter().filter(|job| job.kind() == Kind::Export) {
             let _ = std::fs::remove_file(export.dir.join(FILE));
         }
-        for job in jobs.iter().filter(|job| !job.is_running() && !job.kind().rules().has_impersonal_files) {
-            let mut shown = job.shown.lock();
-            *shown = shown.clone().without_people();
-            drop(shown);
-            let _ = std::fs::remove_dir_all(&job.dir);
+        let personal = || jobs.iter().filter(|job| !job.kind().rules().has_impersonal_files);
+        for job in personal().filter(|job| job.is_running()) {
+            if let Err(error) = self.records.mark_erased(&job.id()) {
+                tracing::error!(target: "contactd::admin", %error, "the files of a running job may outlive an erasure by a day");
+            }
         }
+        // Those that ended before they were marked, too.
+        personal().filter(|job| !job.is_running()).for_each(|job| job.delete_personal_files());
+    }
+
+    /// Whether somebody was erased while this job ran, which has ended.
+    pub(crate) fn ran_during_erasure(&self, job: &Job) -> bool {
+        self.records.take_mark(&job.id())
     }
 
     /// Writes what is known about a job to disk, if it may be kept there.
@@ -402,6 +410,14 @@ impl Job {
             stopped: Mutex::default(),
             ended: tokio::sync::watch::Sender::new(is_over),
         }
+    }
+
+    /// Deletes its files, and forgets whom its report names.
+    pub(crate) fn delete_personal_files(&self) {
+        let mut shown = self.shown.lock();
+        *shown = shown.clone().without_people();
+        drop(shown);
+        let _ = std::fs::remove_dir_all(&self.dir);
     }
 
     /// What is known about it now. `contactd erase` may have deleted its files.

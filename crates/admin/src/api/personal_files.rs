@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::api::Api;
-use crate::api::jobs::{FILE, JobRecord, Kind, State};
+use crate::api::jobs::{FILE, Job, JobRecord, Kind, State};
 use crate::api::records::{Records, id_of, remove_any};
 
 impl Api {
@@ -13,14 +13,30 @@ impl Api {
         self.jobs.delete_personal_files();
         self.uploads.delete_all_but(&self.jobs.uploads_in_use());
     }
+
+    /// Deletes the files of a job that has ended, and what it read, if somebody was erased while it ran.
+    pub(crate) fn delete_files_of_erased(&self, job: &Job) {
+        if self.jobs.ran_during_erasure(job) {
+            job.delete_personal_files();
+            if let Some(upload) = job.shown().upload() {
+                self.uploads.remove(upload);
+            }
+        }
+    }
 }
 
 /// Deletes them in the directory of a console that is not part of this process. If it is being served, those that running imports
-/// use stay; the server notices that the others are gone.
+/// use stay until these end; the server notices that the others are gone, and keeps no file that is being sent.
 pub fn delete_personal_files(console: &Path, is_served: bool) -> io::Result<()> {
     let (jobs, uploads) = (Records::of(console.join("jobs")), Records::of(console.join("uploads")));
     let mut in_use = Vec::new();
     let mut known = Vec::new();
+    for (id, JobRecord { shown, .. }) in jobs.read()? {
+        if is_served && shown.state == State::Running && !shown.kind.rules().has_impersonal_files {
+            jobs.mark_erased(&id)?;
+        }
+    }
+    // Once more: one that has ended before it was marked does not look for its mark any more.
     for (id, JobRecord { shown, .. }) in jobs.read()? {
         let is_running = is_served && shown.state == State::Running;
         in_use.extend(shown.upload().filter(|_| is_running).map(str::to_owned));
@@ -36,14 +52,10 @@ pub fn delete_personal_files(console: &Path, is_served: bool) -> io::Result<()> 
             remove_any(&dir)?;
         }
     }
-    let sent = uploads.files()?;
-    for file in &sent {
-        let id = id_of(file);
-        // One without a record is being sent, or is a leftover.
-        let is_kept = sent.contains(&uploads.record(&id));
-        if !in_use.contains(&id) && (is_kept || !is_served) {
-            remove_any(file)?;
-        }
-    }
-    Ok(())
+    // One without a record is being sent, or is a leftover.
+    uploads
+        .files()?
+        .iter()
+        .filter(|file| !in_use.contains(&id_of(file)))
+        .try_for_each(|file| remove_any(file))
 }

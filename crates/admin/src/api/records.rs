@@ -6,11 +6,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use contactd_core::DiskBudget;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The records in a directory.
-pub(crate) struct Records(PathBuf);
+pub(crate) struct Records(PathBuf, DiskBudget);
 
 /// Makes a directory that only its owner can read.
 pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
@@ -19,14 +20,14 @@ pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
 
 impl Records {
     /// Those in a directory that may not exist.
-    pub(crate) const fn of(dir: PathBuf) -> Self {
-        Self(dir)
+    pub(crate) fn of(dir: PathBuf) -> Self {
+        Self(dir.clone(), DiskBudget::new(dir))
     }
 
     /// Makes the directory, if it is not there.
-    pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
+    pub(crate) fn make(dir: PathBuf, disk: &DiskBudget) -> io::Result<Self> {
         make_private(&dir)?;
-        Ok(Self(dir))
+        Ok(Self(dir, disk.clone()))
     }
 
     /// All records that can be read, with their ids.
@@ -40,14 +41,33 @@ impl Records {
     /// Writes a record, in place of the one before.
     pub(crate) fn write(&self, id: &str, record: &impl Serialize) -> io::Result<()> {
         let next = self.0.join(format!("{id}.next"));
-        fs::write(&next, serde_json::to_vec(record)?)?;
-        fs::rename(&next, self.record(id))
+        let record = serde_json::to_vec(record)?;
+        let _room = self.1.reserve(record.len() as u64)?;
+        let written = fs::write(&next, record).and_then(|()| fs::rename(&next, self.record(id)));
+        if written.is_err() {
+            let _ = fs::remove_file(next);
+        }
+        written
     }
 
     /// Removes a record and what belongs to it. The record first: what has none is removed at the next start.
     pub(crate) fn remove(&self, id: &str) {
         let _ = fs::remove_file(self.record(id));
         let _ = remove_any(&self.content(id));
+    }
+
+    /// Marks that somebody was erased while what belongs to a record was in use. The mark outlives no restart: nothing is in use then.
+    pub(crate) fn mark_erased(&self, id: &str) -> io::Result<()> {
+        fs::write(self.mark(id), [])
+    }
+
+    /// Whether it is marked. Takes the mark away.
+    pub(crate) fn take_mark(&self, id: &str) -> bool {
+        fs::remove_file(self.mark(id)).is_ok()
+    }
+
+    fn mark(&self, id: &str) -> PathBuf {
+        self.0.join(format!("{id}.erased"))
     }
 
     /// Removes whatever does not belong to a known id: a server that was killed has left it.

@@ -5,15 +5,17 @@ mod store;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
-use contactd_core::Timestamp;
+use contactd_core::{Timestamp, recordable_file_name};
 use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use crate::api::auth::Call;
+use crate::api::disk;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
 use crate::api::imports::{read_options, refused};
@@ -185,8 +187,16 @@ async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadSh
             return Err(refusal);
         }
     };
-    let bytes = receiving::receive(&parts.headers, body, &arriving.path()).await?;
+    let bytes = receiving::receive(&parts.headers, body, &arriving.path(), &api.disk).await?;
     let upload = arriving.keep(name_of(&parts.headers), bytes).map_err(|error| {
+        if disk::is_full(&error) {
+            return Refusal::disk_full("this file");
+        }
+        if error.kind() == ErrorKind::NotFound {
+            let message =
+                "Somebody was erased while this file was being sent, so it is not kept. Send it again.";
+            return Refusal::new(StatusCode::CONFLICT, "erased_meanwhile", message);
+        }
         tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be kept");
         Refusal::internal()
     })?;
@@ -195,7 +205,7 @@ async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadSh
         Ok(shape) => Ok(Created(UploadShown::new(upload, shape))),
         // Nothing can be done with a file that cannot be read.
         Err(error) => {
-            api.uploads.remove(&upload);
+            api.uploads.remove(&upload.id);
             Err(refused(error))
         }
     }
@@ -220,7 +230,7 @@ async fn show(Call { api, who }: Call, Named(id): Named) -> Answer<UploadShown> 
 }
 
 async fn delete(Call { api, who }: Call, Named(id): Named) -> Result<StatusCode, Refusal> {
-    api.uploads.remove(&api.uploads.find(&id, &who)?);
+    api.uploads.remove(&api.uploads.find(&id, &who)?.id);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -250,7 +260,8 @@ fn name_of(headers: &HeaderMap) -> String {
     let name: Vec<char> = last.trim().chars().filter(|c| !c.is_control()).collect();
     // Of a long name the end, because it says what format the file has.
     let name: String = name[name.len().saturating_sub(MAX_NAME)..].iter().collect();
-    if name.is_empty() { "upload".to_owned() } else { name }
+    // It is kept in the list of imports, and in what jobs say.
+    if name.is_empty() { "upload".to_owned() } else { recordable_file_name(&name) }
 }
 
 #[cfg(test)]

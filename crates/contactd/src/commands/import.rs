@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use contactd_core::store::MOST_VALUES;
-use contactd_core::{Cancel, Span, give_way_to_lookups};
+use contactd_core::{Cancel, DiskBudget, Span, give_way_to_lookups};
 use contactd_import::{FileError, Files, Input, Rejects};
 use contactd_import::{ReadOptions, RejectedRow};
 use contactd_services::{ImportOptions, ImportReport, RefusedProfile};
@@ -23,7 +23,8 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         give_way_to_lookups();
     }
     let cancel = cancel_on_ctrl_c();
-    let mut files = files(args, &context.dir.room()).map_err(|error| advice::advised_file(&error))?;
+    let mut files =
+        files(args, context.services.imports.disk()).map_err(|error| advice::advised_file(&error))?;
     let options = ImportOptions {
         replace_source: args.replace_source,
         allow_empty: args.allow_empty,
@@ -54,6 +55,12 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         output::changed(&context.place, format_args!("import finished"));
     }
     let then = if report.committed { "; correct them there and import that file" } else { "" };
+    if report.rejects_not_kept > 0 {
+        output::words(format_args!(
+            "contactd: {} left out of the file of rejected rows, which has 100 MiB",
+            output::counted(report.rejects_not_kept, "row")
+        ));
+    }
     for file in files.rejects().written() {
         output::words(format_args!("the rejected rows are in {}{then}", file.display()));
     }
@@ -89,15 +96,17 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     done.confirmed?;
     if report.has_too_many_rejects {
         output::words(format_args!(
-            "contactd: nothing was loaded: {} of {} rows have a rejected value, more than --max-rejects allows",
-            report.rejected, report.rows
+            "contactd: nothing was loaded: {} of {} rows have a rejected value, more than --max-rejects allows{}",
+            report.rejected,
+            report.rows,
+            if report.reading_stopped { "; the rest was not read" } else { "" }
         ));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn files(args: &ImportArgs, room: &Path) -> Result<Files, FileError> {
+fn files(args: &ImportArgs, disk: DiskBudget) -> Result<Files, FileError> {
     let rejects = match &args.rejects {
         None if args.dry_run => Rejects::nowhere(),
         chosen => Rejects::to(chosen.clone(), &args.files)?,
@@ -112,7 +121,7 @@ fn files(args: &ImportArgs, room: &Path) -> Result<Files, FileError> {
         date_format: args.date_format.clone(),
         needs_basis: args.require_basis,
     };
-    Ok(Files::new(inputs, args.format.map(Into::into), options, room.to_owned(), rejects))
+    Ok(Files::new(inputs, args.format.map(Into::into), options, disk, rejects))
 }
 
 fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {

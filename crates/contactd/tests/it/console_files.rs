@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
 use crate::console_imports::{upload, upload_request};
-use crate::fixture::{ADA, ADA_PHONE, many};
-use crate::http::Request;
+use crate::fixture::{ADA, ADA_PHONE, EVE, many};
+use crate::http::{Connection, Request};
 use crate::service::{Service, Site, assert_has, eventually};
 
 const GONE: &str = "There is no such file. Files are deleted after a day, or when somebody is erased.";
 const NOT_YOURS: &str =
     "There is no such file of yours. Uploaded files are deleted after a day, or when somebody is erased.";
 
-/// What is below `console` and contains a text.
+/// The files below a directory that contain a text. What cannot be read is a socket.
 fn containing(dir: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             found.extend(containing(&path, text));
-        } else if String::from_utf8_lossy(&std::fs::read(&path).expect("reads")).contains(text) {
+        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).contains(text) {
             found.push(path.display().to_string());
         }
     }
@@ -111,12 +111,68 @@ fn an_erasure_by_command_leaves_what_a_running_import_uses() {
     let exist =
         |ids: [&str; 2]| ids.map(|id| (jobs.join(id).exists(), uploads.join(format!("of-{id}")).exists()));
     assert_eq!(exist(["running", "over"]), [(true, true), (false, false)]);
-    assert!(uploads.join("arriving").exists());
+    assert!(jobs.join("running.erased").exists(), "its files are deleted when it ends");
+    assert!(!uploads.join("arriving").exists(), "what is being sent is not kept");
     assert!(!jobs.join("written/file").exists(), "an export may contain everybody");
     let site = service.stop();
     site.ok(&["erase", ADA]);
     assert_eq!(exist(["running", "over"]), [(false, false), (false, false)], "without a server nothing runs");
-    assert!(!uploads.join("arriving").exists());
+}
+
+#[test]
+fn an_erasure_takes_what_is_being_sent_and_what_a_running_import_used() {
+    let (service, _) = Service::with_people();
+    let console = service.data().join("console");
+    let operator = AdminApi::with_role(&service, "operator");
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let people = format!("profileUrl,phone,email\n{ADA},{ADA_PHONE},\nnobody,{ADA_PHONE},\n");
+    for by_command in [false, true] {
+        let request = operator.with_token(upload_request("people.csv", &people)).bytes();
+        let (begin, rest) = request.split_at(request.len() - 10);
+        let mut sending = Connection::open(service.admin);
+        sending.send(begin);
+        eventually("it has begun", || !containing(&console.join("uploads"), ADA_PHONE).is_empty());
+        let sent = id_of(&upload(
+            &operator,
+            "many.csv",
+            format!("{people}{}", &many("quell", 40_000)["profileUrl,phone,email\n".len()..]),
+        ));
+        let import = json!({ "upload": sent, "source": "partner", "maxRejects": "50%" });
+        let started = operator.post("/imports", &import);
+        if by_command {
+            service.site.ok(&["erase", EVE]);
+        } else {
+            privacy.done("/people/erase", &json!({ "q": EVE }));
+        }
+        sending.send(rest);
+        let words = "Somebody was erased while this file was being sent, so it is not kept. Send it again.";
+        sending.reply().refuses(409, "erased_meanwhile", words);
+        let job = operator.ended(&started);
+        assert_eq!(job["state"], "done", "{job}");
+        // Its last act comes after it is shown as done.
+        eventually("nothing is left", || containing(&console, ADA_PHONE).is_empty());
+        assert_eq!(operator.get("/uploads").json(), json!({ "uploads": [] }), "{by_command}");
+    }
+}
+
+#[test]
+fn a_name_of_a_file_with_an_address_or_a_number_is_kept_nowhere() {
+    let service = Site::with_people().serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let rows = "profileUrl,phone\nhttps://linkedin.com/in/name-quell,+14155550101\n";
+    for name in ["ada.quell@example.com.csv", "of +14155550101.csv"] {
+        let sent = upload(&operator, &name.replace(' ', "%20"), rows);
+        assert_eq!(sent["name"], "(left out).csv");
+        operator.job("/imports", &json!({ "upload": id_of(&sent), "source": "fair" }));
+        service.site.file(name, rows);
+        service.site.ok(&["import", name, "--source", "fair"]);
+        // Other files than those of the console are databases and the journal.
+        assert_eq!(containing(&service.data(), name), Vec::<String>::new());
+    }
+    let listed = operator.get("/imports").json()["imports"].clone();
+    let names: Vec<&Value> =
+        listed.as_array().expect("a list").iter().take(4).map(|import| &import["files"][0]).collect();
+    assert_eq!(names, ["(left out).csv"; 4], "{listed}");
 }
 
 #[test]

@@ -73,6 +73,7 @@ mod running;
 mod second_factors;
 mod service;
 mod shipping;
+mod small_disk;
 mod stop;
 mod suppress;
 mod systemd;

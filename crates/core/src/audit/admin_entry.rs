@@ -161,7 +161,7 @@ pub struct AdminRecord {
     pub entry: AdminEntry,
 }
 
-fn may_be_recorded(text: &str) -> bool {
+pub(super) fn may_be_recorded(text: &str) -> bool {
     let is_token_id = text
         .strip_prefix("tok_")
         .or_else(|| text.strip_prefix("adm_"))

@@ -36,6 +36,12 @@ pub struct ImportReport {
     pub suggested_mapping: BTreeMap<&'static str, String>,
     pub warnings: Vec<Warning>,
     pub inputs: Vec<InputRead>,
+    /// Whether reading stopped when too many rows were rejected. The counts are of what was read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reading_stopped: bool,
+    /// Rejected rows that are not in the file of rejected rows, because that has 100 MiB.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rejects_not_kept: u64,
     /// Whether nothing was loaded because more rows were rejected than allowed.
     #[serde(skip)]
     pub has_too_many_rejects: bool,
@@ -98,6 +104,8 @@ impl ImportReport {
             suggested_mapping: suggested(&read.inputs),
             warnings: read.warnings.clone(),
             inputs: read.inputs.clone(),
+            reading_stopped: read.is_stopped,
+            rejects_not_kept: read.rejects_not_kept,
             ..Self::default()
         }
     }
@@ -150,6 +158,11 @@ impl ImportReport {
             counts,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The columns that were not used, each once.

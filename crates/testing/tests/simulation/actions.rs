@@ -10,7 +10,9 @@ use contactd_services::{
 };
 
 use contactd_core::store::{Aged, DetailFilter};
-use contactd_core::{AccessTables, Actor, Cancel, Kind, Lifetime, Quota, RawRecord, Scopes, Via, unobserved};
+use contactd_core::{
+    AccessTables, Actor, Cancel, DiskBudget, Kind, Lifetime, Quota, RawRecord, Scopes, Via, unobserved,
+};
 use contactd_import::{Files, Input, ReadOptions, Rejects};
 
 use crate::faulty::Faulty;
@@ -249,5 +251,11 @@ fn files(rows: &[(usize, Kind, usize)], source: &str) -> Files {
         csv += &format!("{url},{phone},{email},{},{expires_at},{source}\n", detail.confidence);
     }
     let inputs = vec![Input::Csv("rows.csv", csv.into())];
-    Files::new(inputs, None, ReadOptions::default(), std::env::temp_dir(), Rejects::nowhere())
+    Files::new(
+        inputs,
+        None,
+        ReadOptions::default(),
+        DiskBudget::new(std::env::temp_dir()),
+        Rejects::nowhere(),
+    )
 }

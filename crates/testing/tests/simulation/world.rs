@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use contactd_core::store::{Details, Importing, Machine, Store, Suppressions, Tokens, Usage};
 use contactd_core::{
-    AccessTables, AuditOutcome, Caller, Callers, Clock, DefaultLimits, Detail, DigestKey, DigestKeys, Kind,
-    LimitExceeded, LookupError, Lookups, ManualClock, Networks, NotACaller, OnRecord, PendingAnswer, Request,
-    SecondFactorKey, SuppressionList, Timestamp,
+    AccessTables, AuditOutcome, Caller, Callers, Clock, DefaultLimits, Detail, DigestKey, DigestKeys,
+    DiskBudget, Kind, LimitExceeded, LookupError, Lookups, ManualClock, Networks, NotACaller, OnRecord,
+    PendingAnswer, Request, SecondFactorKey, SuppressionList, Timestamp,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
@@ -119,7 +119,7 @@ impl World {
             on_record: Arc::<Actions>::clone(&actions),
             journal: JournalReader::of_dir(Path::new("no journal"), KeyDir::new(Path::new("no keys"))),
             remove_abandoned_backups: Box::new(|| Ok(true)),
-            files: UploadedFiles::new(PathBuf::new()),
+            files: UploadedFiles::new(DiskBudget::new(PathBuf::new())),
             undo_for: Duration::from_secs(30 * 86_400),
         }));
         Self {

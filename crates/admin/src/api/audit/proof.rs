@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use contactd_core::{Cancel, Moment, Progress};
+use contactd_core::{Cancel, DiskBudget, Moment, Progress};
 use contactd_services::AuditError;
 use contactd_services::JournalError;
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ pub(super) async fn start(call: Call, Sent(asked): Sent<Proof>) -> Result<Starte
     };
     let [since, until] = [since, until].map(|moment: Moment| moment.when(now));
     call.start(Kind::Proof, json!(asked), async move |Call { api, who }: &Call, job: &Job| {
-        let mut file = ProofFile::create(job).map_err(unwritable)?;
+        let mut file = ProofFile::create(job, &api.disk).map_err(unwritable)?;
         let audits = &api.services.audits;
         let made = audits.prove(&who.actor, asked.node.as_deref(), since, until, &mut file).await;
         let made = made.map_err(|error| match error {
@@ -69,8 +69,8 @@ struct ProofFile<'a> {
 }
 
 impl<'a> ProofFile<'a> {
-    fn create(job: &'a Job) -> io::Result<Self> {
-        let file = RoomyFile::create(&job.file(FILE)?)?;
+    fn create(job: &'a Job, disk: &DiskBudget) -> io::Result<Self> {
+        let file = RoomyFile::create(&job.file(FILE)?, disk)?;
         let file = Self {
             out: BufWriter::with_capacity(1 << 16, file),
             job,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, StatusCode, header};
+use contactd_core::DiskBudget;
 use futures_util::StreamExt;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
-use crate::api::disk::{PORTION, has_room, is_full};
+use crate::api::disk::{PORTION, is_full};
 use crate::api::refusal::Refusal;
 
 /// How long a client may send nothing.
@@ -19,10 +20,16 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the rest of a refused file is read and thrown away. A client that still sends does not see the answer.
 const DRAINED: Duration = Duration::from_secs(5);
 
-/// Writes a body to a new file that only its owner can read. Returns how many bytes it has.
-pub(super) async fn receive(headers: &HeaderMap, body: Body, path: &Path) -> Result<u64, Refusal> {
+/// Writes a body to a new file that only its owner can read. Returns how many bytes it has. The room for a body whose length is
+/// announced is promised at once, so that no other file takes it.
+pub(super) async fn receive(
+    headers: &HeaderMap,
+    body: Body,
+    path: &Path,
+    disk: &DiskBudget,
+) -> Result<u64, Refusal> {
     let mut parts = body.into_data_stream();
-    let received = write(headers, &mut parts, path).await;
+    let received = write(headers, &mut parts, path, disk).await;
     if received.is_err() {
         drain(&mut parts).await;
     }
@@ -34,9 +41,14 @@ pub(super) async fn drain(parts: &mut BodyDataStream) {
     let _ = tokio::time::timeout(DRAINED, async { while let Some(Ok(_)) = parts.next().await {} }).await;
 }
 
-async fn write(headers: &HeaderMap, parts: &mut BodyDataStream, path: &Path) -> Result<u64, Refusal> {
+async fn write(
+    headers: &HeaderMap,
+    parts: &mut BodyDataStream,
+    path: &Path,
+    disk: &DiskBudget,
+) -> Result<u64, Refusal> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    require_room(path, announced.unwrap_or(0)).await?;
+    let mut room = disk.reserve(announced.unwrap_or(0)).map_err(unwritable)?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await.map_err(unwritable)?;
     let (mut bytes, mut portion) = (0, 0);
@@ -53,13 +65,16 @@ async fn write(headers: &HeaderMap, parts: &mut BodyDataStream, path: &Path) -> 
                 return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message));
             }
         };
+        room.extend_to(part.len() as u64).map_err(unwritable)?;
         file.write_all(&part).await.map_err(unwritable)?;
+        // It is in the file now, not in a buffer, so the disk counts it.
+        file.flush().await.map_err(unwritable)?;
+        room.use_up(part.len() as u64);
         bytes += part.len() as u64;
         portion += part.len() as u64;
         if portion >= PORTION {
             portion = 0;
             written_through(&mut file).await?;
-            require_room(path, 0).await?;
         }
     }
     written_through(&mut file).await?;
@@ -72,13 +87,6 @@ async fn write(headers: &HeaderMap, parts: &mut BodyDataStream, path: &Path) -> 
 async fn written_through(file: &mut File) -> Result<(), Refusal> {
     file.flush().await.map_err(unwritable)?;
     file.sync_data().await.map_err(unwritable)
-}
-
-/// Fails if so many bytes do not fit on the disk.
-async fn require_room(path: &Path, bytes: u64) -> Result<(), Refusal> {
-    let dir = path.parent().unwrap_or(path).to_owned();
-    let fits = tokio::task::spawn_blocking(move || has_room(&dir, bytes)).await;
-    if fits.unwrap_or(true) { Ok(()) } else { Err(Refusal::disk_full("this file")) }
 }
 
 fn unwritable(error: io::Error) -> Refusal {

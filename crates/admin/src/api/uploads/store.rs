@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::{Clock, Timestamp, hex};
+use contactd_core::{Clock, DiskBudget, Timestamp, hex};
 use contactd_services::UploadedFile;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ pub(crate) struct Uploads {
 #[derive(Default)]
 struct State {
     kept: BTreeMap<String, Upload>,
-    /// Who sends a file now, once for each file.
-    sending: Vec<String>,
+    /// The files that are being sent now, with who sends each.
+    sending: BTreeMap<String, String>,
 }
 
 /// An uploaded file.
@@ -66,12 +66,12 @@ pub(super) struct Arriving {
 
 impl Uploads {
     /// The files whose records are in this room. Whatever else is with them was left by a server that was killed, and is deleted.
-    pub(crate) fn open(room: &Path, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
-        let records = Records::make(room.join("uploads"))?;
+    pub(crate) fn open(room: &Path, disk: &DiskBudget, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
+        let records = Records::make(room.join("uploads"), disk)?;
         let mut kept: BTreeMap<String, Upload> = records.read()?.into_iter().collect();
         kept.retain(|id, upload| upload.id == *id && records.content(id).is_file());
         records.remove_unknown(|id| kept.contains_key(id))?;
-        let uploads = Self { records, clock, state: Mutex::new(State { kept, sending: Vec::new() }) };
+        let uploads = Self { records, clock, state: Mutex::new(State { kept, sending: BTreeMap::new() }) };
         uploads.tidy();
         Ok(Arc::new(uploads))
     }
@@ -114,9 +114,11 @@ impl Uploads {
         UploadedFile { path: self.records.content(&upload.id), name: upload.name.clone() }
     }
 
-    /// Deletes the uploads of everybody, except these.
+    /// Deletes the uploads of everybody, except these. Those that are being sent are not kept when they are complete.
     pub(crate) fn delete_all_but(&self, in_use: &[String]) {
-        self.state.lock().kept.retain(|id, _| {
+        let mut state = self.state.lock();
+        std::mem::take(&mut state.sending).keys().for_each(|id| self.records.remove(id));
+        state.kept.retain(|id, _| {
             let is_kept = in_use.contains(id);
             if !is_kept {
                 self.records.remove(id);
@@ -126,9 +128,9 @@ impl Uploads {
     }
 
     /// Deletes an upload.
-    pub(super) fn remove(&self, upload: &Upload) {
-        self.state.lock().kept.remove(&upload.id);
-        self.records.remove(&upload.id);
+    pub(crate) fn remove(&self, id: &str) {
+        self.state.lock().kept.remove(id);
+        self.records.remove(id);
     }
 
     /// Makes room for a file that this user wants to send.
@@ -139,7 +141,7 @@ impl Uploads {
         let owner = who.owner.clone();
         let mut state = self.state.lock();
         let kept = state.kept.values().filter(|upload| upload.owner == owner).count();
-        let sending = state.sending.iter().filter(|other| **other == owner).count();
+        let sending = state.sending.values().filter(|other| **other == owner).count();
         if kept + sending >= MOST {
             return Err(Refusal::new(
                 axum::http::StatusCode::CONFLICT,
@@ -150,9 +152,10 @@ impl Uploads {
                 ),
             ));
         }
-        state.sending.push(owner.clone());
+        let id = hex::encode(&random);
+        state.sending.insert(id.clone(), owner.clone());
         drop(state);
-        Ok(Arriving { uploads: Arc::clone(self), owner, id: hex::encode(&random), is_kept: false })
+        Ok(Arriving { uploads: Arc::clone(self), owner, id, is_kept: false })
     }
 }
 
@@ -162,12 +165,17 @@ impl Arriving {
         self.uploads.records.content(&self.id)
     }
 
-    /// Keeps the file, which is complete.
+    /// Keeps the file, which is complete. It is not found if somebody was erased meanwhile; `contactd erase` deletes it.
     pub(super) fn keep(mut self, name: String, bytes: u64) -> io::Result<Upload> {
         let (id, owner) = (self.id.clone(), self.owner.clone());
         let upload = Upload { id: id.clone(), owner, name, bytes, sent_at: self.uploads.clock.now() };
+        let mut state = self.uploads.state.lock();
+        if state.sending.remove(&id).is_none() || !self.path().is_file() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         self.uploads.records.write(&id, &upload)?;
-        self.uploads.state.lock().kept.insert(id, upload.clone());
+        state.kept.insert(id, upload.clone());
+        drop(state);
         self.is_kept = true;
         Ok(upload)
     }
@@ -175,11 +183,7 @@ impl Arriving {
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        let mut state = self.uploads.state.lock();
-        if let Some(at) = state.sending.iter().position(|owner| *owner == self.owner) {
-            state.sending.swap_remove(at);
-        }
-        drop(state);
+        self.uploads.state.lock().sending.remove(&self.id);
         if self.is_kept {
             return;
         }
