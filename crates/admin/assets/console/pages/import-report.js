@@ -28,14 +28,14 @@ const numbers = (report) => h('dl', { class: 'counts' },
 
 /** @param {Api.JobShown} job */
 function rejects(job) {
-  /** @type {{ rejected: number, rejectedByReason: Record<string, number>, examples: Example[] }} */
-  const { rejected, rejectedByReason, examples } = job.result;
+  /** @type {{ rejected: number, rejectsNotKept?: number, rejectedByReason: Record<string, number>, examples: Example[] }} */
+  const { rejected, rejectsNotKept = 0, rejectedByReason, examples } = job.result;
   if (!rejected) return null;
   const reasons = Object.entries(rejectedByReason).sort((a, b) => b[1] - a[1]);
   return section('Rejected values',
     h('p', null, 'A bad number or address is rejected alone; the other details of its row are loaded. Correct the rows in the rejects file and import that file: what was loaded before stays unchanged.'),
-    h('p', null, job.hasRejects && linkButton(`Download ${counted(rejected, 'rejected row')}`, address('/jobs/{id}/rejects', { path: { id: job.id } }),
-      { download: true })),
+    h('p', null, job.hasRejects && linkButton(`Download ${counted(rejected - rejectsNotKept, 'rejected row')}`, address('/jobs/{id}/rejects', { path: { id: job.id } }),
+      { download: true }), rejectsNotKept > 0 && ` ${counted(rejectsNotKept, 'more row')} did not fit into the file.`),
     table('Rejected values by reason', ['Reason', { name: 'Values', number: true }],
       reasons.map(([reason, count]) => [[reasonText(reason), h('span', { class: 'second-line' }, h('code', null, reason))], number(count)]),
       { className: 'narrow-table' }),
