@@ -29,7 +29,7 @@ mod usage;
 mod verify;
 mod wiping;
 
-pub use entries::{Taken, record_by_a_node, taken_by_nodes};
+pub use entries::does_a_node_run;
 pub use in_force::ClusterInForce;
 pub use metrics::NodeMeasures;
 pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};

@@ -23,7 +23,7 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const REFRESH: &str = "refresh";
 /// Put an entry, which follows as JSON, into the journal.
 pub(crate) const RECORD: &str = "record";
-/// Move the entries of committed changes into the journal.
+/// Move the entries of committed changes into the journal, and make sure that it has those whose ids follow.
 pub(crate) const COLLECT: &str = "collect";
 /// Sign everything that is in the journal.
 pub(crate) const SIGN: &str = "sign";

@@ -128,7 +128,7 @@ fn answer(
             }
             Err(_) => return writeln!(stream, "unknown request"),
         },
-        COLLECT => runtime.block_on(recorder.collect()),
+        COLLECT => runtime.block_on(recorder.collect(&text.split_whitespace().collect::<Vec<_>>())),
         SIGN => recorder.sign(),
         _ => return writeln!(stream, "unknown request"),
     };

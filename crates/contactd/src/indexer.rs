@@ -106,7 +106,7 @@ impl IndexerWork {
             };
             if last_collect.is_none_or(|last| last.elapsed() > self.collects_every) {
                 last_collect = Some(Instant::now());
-                if let Err(error) = self.recorder.collect().await
+                if let Err(error) = self.recorder.collect(&[]).await
                     && reports.is_new(&error.to_string(), began)
                 {
                     tracing::warn!(%error, "entries for the audit journal wait in the store");

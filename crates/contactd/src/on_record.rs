@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use contactd_cluster::{Taken, record_by_a_node, taken_by_nodes};
+use contactd_cluster::does_a_node_run;
 use contactd_core::metrics::{Family, Measured, Measuring};
-use contactd_core::store::StoreError;
+use contactd_core::store::{Outbox, StoreError};
 use contactd_core::{AdminEntry, BootClock, Clock, NotRecorded, OnRecord, Recording, blocking};
 use contactd_journal::JournalError;
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
@@ -23,9 +23,15 @@ use crate::opening::Opened;
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
 const JOURNAL_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
-/// Why nothing gets on record from a machine without a node.
+/// How long to wait for an entry that another node puts into its journal: until it is signed and shipped.
+const SHOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks at what nodes have shipped.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// Why something is not on record.
 const NOT_IN_TIME: &str =
     "no node has taken it into its journal within 5 seconds; `contactd node list` shows which nodes run";
+const NOT_SHOWN: &str = "its entry is gone from the outbox, and no signed line of a journal has it: look for rules and triggers \
+     on that table, and run `contactd audit verify`";
 const NO_NODE: &str =
     "no node runs that could take it into its journal; `contactd node list` shows the nodes";
 
@@ -95,6 +101,11 @@ impl ActionRecorder {
         }
     }
 
+    /// The database of a cluster.
+    fn database(&self) -> Option<&Arc<Database>> {
+        self.elsewhere.as_ref().or(self.of_node.as_ref())
+    }
+
     /// Signs everything that is in the journal so far.
     pub(crate) fn sign(&self) -> Result<(), NotRecorded> {
         if self.is_server {
@@ -112,10 +123,11 @@ impl ActionRecorder {
             return Err(unavailable(ANOTHER_RUNS));
         }
         if self.is_server {
-            return written(blocking(|| Ok(self.own_journal()?.record(entry)))?);
+            let journal = blocking(|| self.own_journal())?;
+            return written(blocking(|| journal.record(entry) && journal.sign()));
         }
         if let Some(database) = &self.elsewhere {
-            return taken(record_by_a_node(database, entry).await);
+            return self.record_by_a_node(database, entry).await;
         }
         let text = serde_json::to_string(entry).map_err(|error| unavailable(&error.to_string()))?;
         match blocking(|| control::ask(&self.dir, &format!("{} {text}", control::RECORD))) {
@@ -124,40 +136,86 @@ impl ActionRecorder {
         }
     }
 
-    async fn collect_entries(&self) -> Result<(), NotRecorded> {
+    /// Has a node put an entry into its journal. If no signed line has it in time, the entry is taken back.
+    async fn record_by_a_node(&self, database: &Database, entry: &AdminEntry) -> Result<(), NotRecorded> {
+        if !does_a_node_run(database).await.map_err(not_now)? {
+            return Err(unavailable(NO_NODE));
+        }
+        database.add_entry(entry).await.map_err(not_now)?;
+        let shown = self.shown(&[&entry.entry]).await;
+        if shown.is_err() {
+            database.remove_entries(std::slice::from_ref(&entry.entry)).await.map_err(not_now)?;
+        }
+        shown
+    }
+
+    async fn collect_entries(&self, stored: &[&str]) -> Result<(), NotRecorded> {
         if self.is_server {
             let journal = blocking(|| self.own_journal())?;
-            return self.collect_into(&journal).await;
+            return self.collect_into(&journal, stored).await;
         }
         if let Some(database) = &self.elsewhere {
-            return taken(taken_by_nodes(database).await);
+            let waiting = database.list_entries().await.map_err(not_now)?;
+            if !waiting.is_empty() && !does_a_node_run(database).await.map_err(not_now)? {
+                return Err(unavailable(NO_NODE));
+            }
+            let waiting: Vec<&str> = waiting.iter().map(|entry| entry.entry.as_str()).collect();
+            return self.shown(if stored.is_empty() { &waiting } else { stored }).await;
         }
-        if let Some(services) = self.services()
+        if stored.is_empty()
+            && let Some(services) = self.services()
             && matches!(services.audits.has_entries().await, Ok(false))
         {
             return Ok(());
         }
-        match blocking(|| control::ask(&self.dir, control::COLLECT)) {
+        match blocking(|| control::ask(&self.dir, &[&[control::COLLECT], stored].concat().join(" "))) {
             Ok(ControlAnswer::NoServer) => {
                 let journal = self.open_briefly().await?;
-                self.collect_into(&journal).await
+                self.collect_into(&journal, stored).await
             }
             answer => recorded(answer),
         }
     }
 
-    async fn collect_into(&self, journal: &Journal) -> Result<(), NotRecorded> {
-        let _turn = self.turn.lock().await;
+    /// Moves the entries that wait into a journal, and makes sure that signed lines have those that were `stored`.
+    async fn collect_into(&self, journal: &Journal, stored: &[&str]) -> Result<(), NotRecorded> {
         let Some(services) = self.services() else { return Ok(()) };
         let record = |entry: &AdminEntry| {
-            let is_recorded = blocking(|| journal.record(entry));
+            let is_recorded = blocking(|| journal.record(entry) && journal.sign());
             if is_recorded {
                 self.count(entry);
             }
             is_recorded
         };
-        let collected = services.audits.collect(record).await;
-        written(collected.map_err(|error| unavailable(&error.to_string()))?)
+        let collected = {
+            let _turn = self.turn.lock().await;
+            services.audits.collect(record).await
+        };
+        let is_written = collected.map_err(|error| unavailable(&error.to_string()))?;
+        match stored {
+            [] => written(is_written),
+            _ if is_written => self.shown(stored).await,
+            // Some could not be written. These may have been.
+            _ => self.shown(stored).await.or_else(|_| written(false)),
+        }
+    }
+
+    /// Makes sure that signed lines have these entries. Another node may have taken them: then this waits until it has shipped them.
+    async fn shown(&self, entries: &[&str]) -> Result<(), NotRecorded> {
+        let Some(services) = self.services() else { return Err(unavailable("the server is stopping")) };
+        let until = Instant::now() + SHOWN_TIMEOUT;
+        loop {
+            let missing = services.audits.missing(entries).await;
+            let missing = missing.map_err(|error| unavailable(&error.to_string()))?;
+            let Some(first) = missing.first() else { return Ok(()) };
+            match self.database() {
+                Some(database) if Instant::now() < until => database.sleep(LOOK_PAUSE).await,
+                Some(database) if database.has_entry(first).await.map_err(not_now)? => {
+                    return Err(unavailable(NOT_IN_TIME));
+                }
+                _ => return Err(unavailable(NOT_SHOWN)),
+            }
+        }
     }
 
     fn count(&self, entry: &AdminEntry) {
@@ -187,14 +245,9 @@ impl ActionRecorder {
     }
 }
 
-/// Whether a node has taken entries into its journal.
-fn taken(taken: Result<Taken, StoreError>) -> Result<(), NotRecorded> {
-    match taken {
-        Ok(Taken::All) => Ok(()),
-        Ok(Taken::NotInTime) => Err(unavailable(NOT_IN_TIME)),
-        Ok(Taken::NoNode) => Err(unavailable(NO_NODE)),
-        Err(error) => Err(unavailable(&error.to_string())),
-    }
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn not_now(error: StoreError) -> NotRecorded {
+    unavailable(&error.to_string())
 }
 
 /// The settings with which a command opens the journal of a data directory for a moment.
@@ -234,8 +287,8 @@ impl OnRecord for ActionRecorder {
         })
     }
 
-    fn collect(&self) -> Recording<'_> {
-        Box::pin(self.collect_entries())
+    fn collect<'a>(&'a self, stored: &'a [&'a str]) -> Recording<'a> {
+        Box::pin(self.collect_entries(stored))
     }
 }
 
@@ -251,7 +304,9 @@ fn recorded(answer: std::io::Result<ControlAnswer>) -> Result<(), NotRecorded> {
     match answer {
         Ok(ControlAnswer::Done | ControlAnswer::NoServer) => Ok(()),
         Ok(ControlAnswer::Off) => Err(NotRecorded::Off),
-        Ok(ControlAnswer::Failed) => Err(unavailable("the running server cannot write it; look at its log")),
+        Ok(ControlAnswer::Failed) => {
+            Err(unavailable("the running server cannot write it, or shows no line of it; look at its log"))
+        }
         Err(error) => {
             Err(unavailable(&format!("the running server did not answer on control.sock ({error})")))
         }

@@ -33,7 +33,8 @@ mod withdrawals;
 pub use access::{DayHits, Suppressions, Usage};
 pub use accounts::Accounts;
 pub use audit::{
-    ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter, VisitLines,
+    ActionFilter, AuditFilter, AuditIndex, AuditUsage, EntryPlace, IndexStep, IndexedLine, RequestFilter,
+    VisitLines,
 };
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals, VisitDetails};
 pub use entities::{Decide, Entities, EntityRow, EntityTable};
@@ -78,6 +79,12 @@ pub enum StoreError {
         "the outcome is unknown, and it is safe to repeat: the store stopped answering while it stored the change ({0})"
     )]
     OutcomeUnknown(String),
+    /// The entry of a change for the journal is not in the outbox after it was added to it. Nothing has changed.
+    #[error(
+        "nothing was changed: the store does not keep the entry of this change for the audit journal. Look for rules and triggers \
+         on its table outbox"
+    )]
+    NotNoted,
     /// It is done in the store, and these nodes of a cluster have not done it in their files. They do it before they answer lookups
     /// again.
     #[error("these nodes have not done it in their files: {}", .0.join(", "))]

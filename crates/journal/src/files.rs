@@ -74,6 +74,22 @@ impl JournalReader {
         Ok(self.source.list()?.first().map(|segment| segment.first))
     }
 
+    /// The line with this number, if it is there and proven.
+    pub fn line(&self, seq: u64, roots: &Roots) -> Result<Option<Line>, JournalError> {
+        blocking(|| {
+            let mut walk = self.verifier(roots).walk(&self.source)?;
+            if !walk.enter_last(seq)? {
+                return Ok(None);
+            }
+            while let Some(Proven { line, .. }) = walk.next()? {
+                if line.seq >= seq {
+                    return Ok(Some(line).filter(|line| line.seq == seq));
+                }
+            }
+            Ok(None)
+        })
+    }
+
     /// The last checkpoint that is on disk; `None` if there is none.
     pub fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
         blocking(|| {

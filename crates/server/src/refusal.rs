@@ -96,6 +96,7 @@ impl Refusal {
                 StoreError::Engine(_)
                 | StoreError::Damaged(_)
                 | StoreError::SchemaTooNew { .. }
+                | StoreError::NotNoted
                 | StoreError::Pending(_),
             )
             | Self::Unrecorded

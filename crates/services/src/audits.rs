@@ -1,5 +1,6 @@
 //! The journal: who received what, and the check that nothing was changed.
 
+mod compared;
 mod copies;
 mod counting;
 mod index_check;
@@ -17,6 +18,7 @@ mod verify;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+pub(super) use compared::compared_at;
 pub(super) use copies::known_since;
 pub use copies::{NodeName, OfNode, RootList};
 pub(super) use indexing::known_from_index;
@@ -28,7 +30,7 @@ pub use shipping::Shipped;
 pub(super) use usage::indexed_lookups;
 pub use usage::{Days, DaysError, MOST_DAYS, by_token};
 pub(super) use verified::journal_state;
-pub use verified::{JournalState, LastVerification, VerifiedCopy, VerifiedJournals};
+pub use verified::{JournalState, LastVerification, VerifiedCopy, VerifiedJournals, unknown_node};
 pub use verify::VerifyQuery;
 
 use contactd_core::store::{Store, StoreError};
@@ -41,7 +43,7 @@ use crate::Parts;
 /// Queries and checks the journal.
 pub struct Audits {
     parts: Arc<Parts>,
-    /// The entries that this process has put into the journal, once it knows which were there before.
+    /// The entries that this process has put or found in the journal, once it knows which were there before.
     recorded: Mutex<Option<HashSet<String>>>,
 }
 

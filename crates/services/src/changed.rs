@@ -45,15 +45,17 @@ pub struct Committed<T> {
     /// What was done.
     pub done: T,
     parts: Arc<Parts>,
+    /// The entry that was stored with it.
+    entry: String,
 }
 
 impl<T> Committed<T> {
-    pub(crate) const fn new(done: T, parts: Arc<Parts>) -> Self {
-        Self { done, parts }
+    pub(crate) const fn new(done: T, parts: Arc<Parts>, entry: String) -> Self {
+        Self { done, parts, entry }
     }
 
     /// Announces the change.
     pub async fn announce(self) -> Changed<T> {
-        self.parts.announce(self.done, Affected::Access).await
+        self.parts.announce(self.done, Affected::Access, &[&self.entry]).await
     }
 }

@@ -352,7 +352,7 @@ impl Imports {
             report.details_too_old = swept.as_ref().ok().map(|swept| swept.aged);
             report.not_swept = swept.err().map(|error| error.to_string());
         }
-        Ok(parts.announce(report, Affected::Details).await)
+        Ok(parts.announce(report, Affected::Details, &[&entry.entry]).await)
     }
 
     fn plan(&self, read: &ReadRows, options: &ImportOptions) -> ImportPlan {
@@ -426,7 +426,9 @@ impl Imports {
         let attempt = async || self.try_undo(id, &entry).await;
         let undone = in_turn(observer, cancel, attempt).await?;
         let refused = match undone {
-            Undo::Done(undone) => return Ok(parts.announce(undone, Affected::Details).await),
+            Undo::Done(undone) => {
+                return Ok(parts.announce(undone, Affected::Details, &[&entry.entry]).await);
+            }
             Undo::Unknown => ImportError::Unknown(id),
             Undo::Already => ImportError::Already(id),
             Undo::Later(later) => ImportError::Later { id, later },
@@ -472,7 +474,9 @@ impl Imports {
         if swept == Swept::default() && clearing == Clearing::IfRemoved {
             return Ok(Changed::nothing(SweepReport { swept, logs_are_clear: true }));
         }
-        let changed = parts.announce((), Affected::Details).await;
+        // What it removed has entries of its own, part by part.
+        let stored = (swept == Swept::default() && actor.via != Via::Service).then_some(&*entry.entry);
+        let changed = parts.announce((), Affected::Details, stored.as_slice()).await;
         let cleared = parts.store.flush_removed().await;
         if let Err(error) = &cleared {
             tracing::warn!(%error, "the store's logs could not be cleared");

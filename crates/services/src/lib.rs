@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use audits::{
     AuditError, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState, LastVerification,
     MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped, VerifiedCopy, VerifiedJournals, VerifyQuery,
-    by_token,
+    by_token, unknown_node,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{
@@ -53,6 +53,7 @@ use contactd_core::{
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
+use futures_util::future::join;
 
 /// More profiles than this are opted out or erased by a number or an address only if that is approved.
 pub const ASK_ABOVE_PROFILES: usize = 10;
@@ -182,28 +183,34 @@ impl Parts {
         AdminEntry { subjects: named.take(MOST_SUBJECTS).collect(), ..self.entry(actor, operation) }
     }
 
-    /// Announces a committed change. It takes effect first; that never waits for the journal.
-    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
-        let (confirmed, notes) = match self.in_force.announce(affected).await {
+    /// Announces a committed change, and puts the entries on record that were stored with it. Neither waits for the other.
+    pub(crate) async fn announce<T>(&self, done: T, affected: Affected, stored: &[&str]) -> Changed<T> {
+        let (announced, recorded) =
+            join(self.in_force.announce(affected), self.on_record.collect(stored)).await;
+        let (confirmed, notes) = match announced {
             Ok(notes) => (Ok(()), notes),
             Err(error) => (Err(error), Vec::new()),
         };
-        Changed { done, confirmed, notes, recorded: self.on_record.collect().await }
+        Changed { done, confirmed, notes, recorded }
     }
 
-    /// Stores suppressions, in force once they are announced. Returns how many are new.
+    /// Stores suppressions, in force once they are announced. Returns how many are new. An opt-out does not fail because its entry
+    /// cannot be stored: that it is not on record shows when it is announced.
     pub(crate) async fn suppress<'a>(
         &self,
         subjects: impl IntoIterator<Item = Subject<'a>>,
         entry: &AdminEntry,
     ) -> Result<u64, StoreError> {
         let digests: Vec<_> = subjects.into_iter().filter_map(|subject| self.keys.digest(subject)).collect();
-        self.store.suppress(&digests, self.clock.now(), Some(entry)).await
+        match self.store.suppress(&digests, self.clock.now(), Some(entry)).await {
+            Err(StoreError::NotNoted) => self.store.suppress(&digests, self.clock.now(), None).await,
+            suppressed => suppressed,
+        }
     }
 
     /// Puts a committed change on record that lookups do not see, so that it is in force already.
-    pub(crate) async fn recorded<T>(&self, done: T) -> Changed<T> {
-        Changed { recorded: self.on_record.collect().await, ..Changed::nothing(done) }
+    pub(crate) async fn recorded<T>(&self, done: T, stored: &[&str]) -> Changed<T> {
+        Changed { recorded: self.on_record.collect(stored).await, ..Changed::nothing(done) }
     }
 
     /// Puts a read of personal data on record, before it happens.
@@ -214,7 +221,7 @@ impl Parts {
     /// Notes that an action failed. That it failed is more important than that this could not be noted.
     pub(crate) async fn note_failure(&self, entry: &AdminEntry) {
         match self.store.add_entry(&entry.failed()).await {
-            Ok(()) => drop(self.on_record.collect().await),
+            Ok(()) => drop(self.on_record.collect(&[]).await),
             Err(error) => tracing::warn!(%error, "a failed action could not be noted for the journal"),
         }
     }

@@ -131,7 +131,7 @@ impl OptOuts {
             on_file: Ok(OnFile::default()),
             is_of_people: options.person && named.iter().any(has_people),
         };
-        let mut done = parts.announce(done, Affected::Access).await;
+        let mut done = parts.announce(done, Affected::Access, &[&entry.entry]).await;
         done.done.on_file = self.look(actor, named, options, &mut done).await;
         Ok(done)
     }
@@ -164,7 +164,7 @@ impl OptOuts {
         let people = || profiles.iter().map(Subject::Profile);
         let entry = parts.entry_about(actor, "suppress", people());
         done.done.changed += parts.suppress(people(), &entry).await?;
-        let announced = parts.announce((), Affected::Access).await;
+        let announced = parts.announce((), Affected::Access, &[&entry.entry]).await;
         (done.confirmed, done.recorded) = (announced.confirmed, announced.recorded);
         done.notes = announced.notes;
         Ok(())
@@ -230,7 +230,8 @@ impl OptOuts {
             named.iter().flat_map(|name| self.parts.keys.all_digests(name.subject())).collect();
         let changed = self.parts.store.unsuppress(&digests, Some(&entry)).await?;
         let already = (named.len() as u64).saturating_sub(changed);
-        Ok(self.parts.announce(Withdrawn { changed, already }, Affected::Access).await)
+        let done = Withdrawn { changed, already };
+        Ok(self.parts.announce(done, Affected::Access, &[&entry.entry]).await)
     }
 }
 

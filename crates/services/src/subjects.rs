@@ -119,8 +119,9 @@ impl Subjects {
             counts,
             ..ImportSummary::default()
         };
-        import.commit(&summary, Some(&entry.about_name(&summary.source, None))).await?;
-        Ok(parts.announce(counts, Affected::Details).await)
+        let entry = entry.about_name(&summary.source, None);
+        import.commit(&summary, Some(&entry)).await?;
+        Ok(parts.announce(counts, Affected::Details, &[&entry.entry]).await)
     }
 
     /// [Corrects](Self::correct) a detail, and removes the wrong one. Returns how many details were changed. If both are the same
@@ -170,7 +171,7 @@ impl Subjects {
         if removed == 0 {
             parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;
         }
-        Ok(parts.announce(removed, Affected::Details).await)
+        Ok(parts.announce(removed, Affected::Details, &[&entry.entry]).await)
     }
 
     /// The same filter with the values as they are stored of this profile: engines compare them exactly.

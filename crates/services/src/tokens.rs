@@ -117,7 +117,7 @@ impl TokenIssuer {
             return Err(TokenError::Taken(namesake.id));
         }
         let issued = IssuedToken { secret, token, rotated: None };
-        Ok(Committed::new(issued, Arc::clone(&self.parts)))
+        Ok(Committed::new(issued, Arc::clone(&self.parts), about.entry))
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
@@ -132,7 +132,7 @@ impl TokenIssuer {
         let (token, entry) = self.find(self.parts.entry(actor, "token revoke"), id_or_name).await?;
         let revoked = self.parts.store.revoke_token(&token.id, self.parts.clock.now(), Some(&entry)).await?;
         let token = revoked.ok_or(TokenError::Unknown(token.id))?;
-        Ok(self.parts.announce(token, Affected::Access).await)
+        Ok(self.parts.announce(token, Affected::Access, &[&entry.entry]).await)
     }
 
     /// Updates a live token, by id or by name.
@@ -154,7 +154,7 @@ impl TokenIssuer {
         }
         let updated = self.parts.store.update_token(&token.id, update, now, Some(&entry)).await?;
         let updated = updated.ok_or(TokenError::Ended(token.id))?;
-        Ok(self.parts.announce(updated, Affected::Access).await)
+        Ok(self.parts.announce(updated, Affected::Access, &[&entry.entry]).await)
     }
 
     /// Creates a token in place of another one, which stays valid for `overlap` at most, or has ended already. They are one family:
@@ -189,7 +189,7 @@ impl TokenIssuer {
             return Err(TokenError::Unknown(old.id));
         }
         let issued = IssuedToken { secret, token, rotated: Some(old.ending(ends)) };
-        Ok(Committed::new(issued, Arc::clone(&self.parts)))
+        Ok(Committed::new(issued, Arc::clone(&self.parts), entry.entry))
     }
 
     /// The token with this id; or else the only live one with this name, or the newest if all have ended and are of one family. The

@@ -63,7 +63,7 @@ impl Users {
             self.parts.note_failure(&entry).await;
             return Err(UserError::Exists(user.name));
         }
-        Ok(self.parts.recorded(NewUser { user, password }).await)
+        Ok(self.parts.recorded(NewUser { user, password }, &[&entry.entry]).await)
     }
 
     /// All users, in the order of their names.
@@ -126,7 +126,7 @@ impl Users {
     ) -> Result<Changed<User>, UserError> {
         let about = entry.clone().about_name(name, change.role);
         let error = match self.parts.store.change_user(name, change, Some(&about)).await? {
-            UserChanged::Done(user) => return Ok(self.parts.recorded(user).await),
+            UserChanged::Done(user) => return Ok(self.parts.recorded(user, &[&about.entry]).await),
             UserChanged::Unknown => {
                 self.parts.note_failure(&entry).await;
                 return Err(UserError::Unknown);

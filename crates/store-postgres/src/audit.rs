@@ -13,9 +13,10 @@ use adding::{add_step, move_to, position};
 use async_trait::async_trait;
 use contactd_core::AuditPosition;
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, Stored, VisitLines,
+    AuditFilter, AuditIndex, AuditUsage, EntryPlace, IndexStep, IndexedLine, StoreError, Stored, VisitLines,
 };
 use names::find_name;
+use tokio_postgres::Row;
 
 use crate::PostgresStore;
 use crate::database::Work;
@@ -69,9 +70,10 @@ impl AuditIndex for PostgresStore {
         self.database.prepare(prepare).await
     }
 
-    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<String>> {
-        let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
-        Ok(self.database.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
+    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<EntryPlace>> {
+        let find =
+            "SELECT entry, name, seq FROM admin_events JOIN names ON names.id = node WHERE entry = ANY($1)";
+        Ok(self.database.query(find, &[&ids]).await?.iter().map(place).collect())
     }
 
     async fn indexed(&self, node: &str, from: u64, through: u64) -> Stored<Vec<IndexedLine>> {
@@ -80,23 +82,29 @@ impl AuditIndex for PostgresStore {
             .await
     }
 
-    async fn count_foreign(&self, node: &str) -> Stored<u64> {
+    /// Usage counts stay when the lines of a node that is gone are removed, so they are not asked for.
+    async fn indexed_nodes(&self) -> Stored<Vec<String>> {
+        let list = "SELECT name FROM names WHERE EXISTS (SELECT 1 FROM events WHERE node = names.id)
+            OR EXISTS (SELECT 1 FROM admin_events WHERE node = names.id)
+            OR EXISTS (SELECT 1 FROM positions WHERE node = names.id AND seq > 0) ORDER BY name";
+        Ok(self.database.query(list, &[]).await?.iter().map(|row| row.get(0)).collect())
+    }
+
+    async fn count_after_position(&self, node: &str) -> Stored<u64> {
         self.database.read(move |work| async move {
             let node = find_name(&work, node).await?.unwrap_or(0);
             let count = "WITH here AS (SELECT coalesce(max(seq), 0) AS seq FROM positions WHERE node = $1)
-                SELECT (SELECT count(*) FROM events, here WHERE node <> $1 OR events.seq > here.seq)
-                    + (SELECT count(*) FROM admin_events, here WHERE node <> $1 OR admin_events.seq > here.seq)
-                    + (SELECT count(*) FROM audit_usage WHERE node <> $1)
-                    + (SELECT count(*) FROM positions WHERE node <> $1)";
+                SELECT (SELECT count(*) FROM events, here WHERE node = $1 AND events.seq > here.seq)
+                    + (SELECT count(*) FROM admin_events, here WHERE node = $1 AND admin_events.seq > here.seq)";
             Ok(unsigned(work.query_one(count, &[&node]).await?.get(0)))
         }).await
     }
 
-    async fn remove_foreign(&self, node: &str) -> Stored<()> {
+    async fn remove_node(&self, node: &str) -> Stored<()> {
         let prepare = move |work: Work| async move {
             let node = lock_node(&work, node).await?;
             for table in TABLES {
-                work.execute(&format!("DELETE FROM {table} WHERE node <> $1"), &[&node]).await?;
+                work.execute(&format!("DELETE FROM {table} WHERE node = $1"), &[&node]).await?;
             }
             Ok(())
         };
@@ -123,4 +131,9 @@ impl AuditIndex for PostgresStore {
     async fn audit_usage(&self, since: i64) -> Stored<Vec<AuditUsage>> {
         self.database.read(move |work| async move { reading::usage(&work, None, since).await }).await
     }
+}
+
+/// Where an entry is, in the first three columns of a row.
+pub(crate) fn place(row: &Row) -> EntryPlace {
+    EntryPlace { entry: row.get(0), node: row.get(1), seq: unsigned(row.get(2)) }
 }

@@ -4,12 +4,12 @@
 //! makes it happen once.
 
 use async_trait::async_trait;
-use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, Stored};
+use contactd_core::store::{CopiedLine, CopyStep, EntryPlace, JournalCopies, ShippedJournal, Stored};
 use contactd_core::{AuditPosition, ShortDigest, SignedLine, Timestamp};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
-use crate::audit::{lock_node, position_in};
+use crate::audit::{lock_node, place, position_in};
 use crate::database::Work;
 use crate::failure::{Failure, Tried};
 use crate::usage::{signed, unsigned};
@@ -19,6 +19,15 @@ const CHUNK: usize = 5_000;
 /// How many lines one transaction removes.
 const REMOVED: i64 = 20_000;
 
+/// In how many lines at the end of a copy an entry is looked for.
+const SEARCHED: i64 = 20_000;
+
+const FIND_ENTRIES: &str = "SELECT entry, node, seq FROM (
+        SELECT node, lines.seq, substring(line FROM '\"entry\":\"([0-9a-f]+)\"') AS entry
+        FROM (SELECT DISTINCT ON (node) id, node, seq FROM journal_copies ORDER BY node, id DESC) AS last
+        JOIN journal_lines AS lines ON copy = id AND lines.seq > last.seq - $2
+        WHERE line LIKE '%\"actor\":%'
+    ) AS actions WHERE entry = ANY($1)";
 const LAST: &str =
     "SELECT id, segment, \"offset\", seq, chain FROM journal_copies WHERE node = $1 ORDER BY id DESC LIMIT 1";
 const BEGIN: &str = "INSERT INTO journal_copies (node, name)
@@ -145,6 +154,11 @@ impl JournalCopies for PostgresStore {
 
     async fn remove_list(&self, list: &str) -> Stored<()> {
         self.database.execute("DELETE FROM journal_lists WHERE name = $1", &[&list]).await.map(drop)
+    }
+
+    async fn find_copied(&self, ids: &[String]) -> Stored<Vec<EntryPlace>> {
+        let rows = self.database.query(FIND_ENTRIES, &[&ids, &SEARCHED]).await?;
+        Ok(rows.iter().map(place).collect())
     }
 
     async fn copied_seals(&self, copy: i32) -> Stored<Vec<String>> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use contactd_core::AdminEntry;
 use contactd_core::store::{Noted, Outbox, StoreError, Stored};
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 
 use crate::PostgresStore;
 use crate::database::Work;
@@ -13,10 +14,6 @@ use crate::failure::{Failure, Tried};
 const CLAIM: &str = "UPDATE outbox SET claimed_by = $1 WHERE claimed_by IS NULL OR NOT EXISTS (
     SELECT 1 FROM nodes WHERE nodes.id = outbox.claimed_by
         AND seen_at + lease_ms * interval '1 millisecond' + interval '10 minutes' > now())";
-
-/// Removes what is in the journal of a node already, which did not get to removing it: the next one would write it again.
-const REMOVE_RECORDED: &str = "DELETE FROM outbox
-    WHERE (SELECT TRUE FROM admin_events WHERE admin_events.entry = outbox.entry LIMIT 1)";
 
 /// An entry as the outbox and the index keep it.
 pub(crate) fn to_text(entry: &AdminEntry) -> Tried<String> {
@@ -29,13 +26,27 @@ pub(crate) fn from_text(row: &Row, column: usize) -> Tried<AdminEntry> {
     serde_json::from_str(row.get(column)).map_err(|_| Failure::damaged("an administrative entry"))
 }
 
-/// Adds an entry, with the counts of its change, in the transaction of the change. Adding it twice is not an error.
+/// Adds an entry, with the counts of its change, in the transaction of the change. Adding it twice is not an error. Fails if it is
+/// not there afterwards, as it was given: a rule or a trigger can prevent that.
 pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -> Tried<()> {
     let Some(entry) = entry else { return Ok(()) };
     let text = to_text(&entry.counted(counts))?;
-    let insert = "INSERT INTO outbox (entry, record) VALUES ($1, $2) ON CONFLICT (entry) DO NOTHING";
-    work.execute(insert, &[&entry.entry, &text]).await?;
-    Ok(())
+    // In a WITH, PostgreSQL refuses it if the table has rules. Otherwise, a statement that a rule makes nothing of would stay so for
+    // this connection after the rule is gone.
+    let insert =
+        "WITH added AS (INSERT INTO outbox (entry, record) VALUES ($1, $2) ON CONFLICT (entry) DO NOTHING)
+        SELECT 1";
+    match work.execute(insert, &[&entry.entry, &text]).await {
+        Err(error) if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) => {
+            return Err(StoreError::NotNoted.into());
+        }
+        added => added?,
+    };
+    let find = "SELECT EXISTS (SELECT 1 FROM outbox WHERE entry = $1 AND record = $2)";
+    match work.query_one(find, &[&entry.entry, &text]).await?.get(0) {
+        true => Ok(()),
+        false => Err(StoreError::NotNoted.into()),
+    }
 }
 
 #[async_trait]
@@ -49,7 +60,6 @@ impl Outbox for PostgresStore {
     async fn claim_entries(&self, node: &str) -> Stored<Vec<AdminEntry>> {
         let claim = move |work: Work| async move {
             self.check_claim(&work, node).await?;
-            work.execute(REMOVE_RECORDED, &[]).await?;
             work.execute(CLAIM, &[&node]).await?;
             let claimed = "SELECT record FROM outbox WHERE claimed_by = $1 ORDER BY id";
             let rows = work.query(claimed, &[&node]).await?;
@@ -69,7 +79,7 @@ impl Outbox for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Whether an entry is in the outbox. If not, a node has written it to its journal.
+    /// Whether an entry is in the outbox.
     pub async fn has_entry(&self, id: &str) -> Stored<bool> {
         Ok(self.database.query_opt("SELECT 1 FROM outbox WHERE entry = $1", &[&id]).await?.is_some())
     }

@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use contactd_core::AuditPosition;
 use contactd_core::blocking;
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError, Stored,
-    VisitLines,
+    AuditFilter, AuditIndex, AuditUsage, EntryPlace, IndexStep, IndexedLine, JournalCopies, StoreError,
+    Stored, VisitLines,
 };
 use names::{Names, find_name};
 use parking_lot::{MappedMutexGuard, MutexGuard};
 use reading::{indexed, usage, visit_newest};
-use rusqlite::{Connection, OptionalExtension, Result, Transaction};
+use rusqlite::{Connection, Result, Row, Transaction};
 
 use crate::{SqliteStore, connection, schema};
 
@@ -57,12 +57,16 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<String>> {
+    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<EntryPlace>> {
         self.read_index(|index| {
-            let mut find = index.prepare_cached("SELECT entry FROM admin_events WHERE entry = ?1")?;
-            let mut found = Vec::new();
+            let find =
+                "SELECT entry, name, seq FROM admin_events JOIN names ON names.id = node WHERE entry = ?1";
+            let (mut find, mut found) = (index.prepare_cached(find)?, Vec::new());
             for id in ids {
-                found.extend(find.query_row([id], |row| row.get(0)).optional()?);
+                let place = |row: &Row<'_>| {
+                    Ok(EntryPlace { entry: row.get(0)?, node: row.get(1)?, seq: row.get(2)? })
+                };
+                found.extend(find.query_map([id], place)?.collect::<Result<Vec<_>>>()?);
             }
             Ok(found)
         })
@@ -72,29 +76,34 @@ impl AuditIndex for SqliteStore {
         self.read_index(|index| indexed(index, node, from, through))
     }
 
-    async fn count_foreign(&self, node: &str) -> Stored<u64> {
+    async fn indexed_nodes(&self) -> Stored<Vec<String>> {
+        self.read_index(|index| {
+            let of = TABLES.map(|table| format!("EXISTS (SELECT 1 FROM {table} WHERE node = names.id)"));
+            let mut list =
+                index.prepare(&format!("SELECT name FROM names WHERE {} ORDER BY name", of.join(" OR ")))?;
+            list.query_map((), |row| row.get(0))?.collect()
+        })
+    }
+
+    async fn count_after_position(&self, node: &str) -> Stored<u64> {
         self.read_index(|index| {
             let of = |table: &str| {
                 format!(
-                    "(SELECT count(*) FROM {table} WHERE node <> ?1
-                      OR seq > coalesce((SELECT seq FROM positions WHERE node = ?1), 0))"
+                    "(SELECT count(*) FROM {table} WHERE node = ?1
+                      AND seq > coalesce((SELECT seq FROM positions WHERE node = ?1), 0))"
                 )
             };
             let node = find_name(index, node)?.unwrap_or(0);
-            let sql = format!(
-                "SELECT {} + {} + (SELECT count(*) FROM usage WHERE node <> ?1) + (SELECT count(*) FROM positions WHERE node <> ?1)",
-                of("events"),
-                of("admin_events")
-            );
+            let sql = format!("SELECT {} + {}", of("events"), of("admin_events"));
             index.query_row(&sql, [node], |row| row.get(0))
         })
     }
 
-    async fn remove_foreign(&self, node: &str) -> Stored<()> {
+    async fn remove_node(&self, node: &str) -> Stored<()> {
         self.change_index(|index| {
             let node = Names::default().id(index, node)?;
             for table in TABLES {
-                index.execute(&format!("DELETE FROM {table} WHERE node <> ?1"), [node])?;
+                index.execute(&format!("DELETE FROM {table} WHERE node = ?1"), [node])?;
             }
             Ok(())
         })

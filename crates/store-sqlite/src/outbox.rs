@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use contactd_core::AdminEntry;
-use contactd_core::store::{Outbox, Stored};
+use contactd_core::store::{Outbox, StoreError, Stored};
 use rusqlite::{Connection, Result, Row};
 
 use crate::{SqliteStore, connection};
@@ -20,12 +20,17 @@ pub(crate) fn from_text(row: &Row<'_>, column: usize) -> Result<AdminEntry> {
     })
 }
 
-/// Adds an entry, with the counts of its change, in the transaction of the change.
+/// Adds an entry, with the counts of its change, in the transaction of the change. Fails if it is not there afterwards.
 pub(crate) fn add(connection: &Connection, entry: Option<&AdminEntry>, counts: &[(&str, u64)]) -> Result<()> {
     let Some(entry) = entry else { return Ok(()) };
     let text = to_text(&entry.counted(counts))?;
     let mut insert = connection.prepare_cached("INSERT INTO outbox (entry, record) VALUES (?1, ?2)")?;
-    insert.execute((&entry.entry, text)).map(|_| ())
+    insert.execute((&entry.entry, &text))?;
+    let find = "SELECT EXISTS (SELECT 1 FROM outbox WHERE entry = ?1 AND record = ?2)";
+    match connection.prepare_cached(find)?.query_row((&entry.entry, &text), |row| row.get(0))? {
+        true => Ok(()),
+        false => Err(rusqlite::Error::UserFunctionError(Box::new(StoreError::NotNoted))),
+    }
 }
 
 #[async_trait]

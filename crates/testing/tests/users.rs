@@ -33,7 +33,7 @@ impl OnRecord for Journal {
         unreachable!("accounts are no personal data of others")
     }
 
-    fn collect(&self) -> Recording<'_> {
+    fn collect<'a>(&'a self, _: &'a [&'a str]) -> Recording<'a> {
         Box::pin(async move {
             if self.is_away.load(Ordering::SeqCst) {
                 return Err(NotRecorded::Unavailable("it is away".to_owned()));
@@ -311,7 +311,7 @@ async fn log_in_works_while_the_journal_is_away_and_its_line_follows() {
     assert!(matches!(world.log_in("olga", "wrong", None).await, Err(LoginError::Wrong)));
     assert_eq!(world.lines(), [""; 0]);
     world.journal.is_away.store(false, Ordering::SeqCst);
-    world.journal.collect().await.expect("collects");
+    world.journal.collect(&[]).await.expect("collects");
     assert_eq!(world.lines(), ["log in done by olga", "log in failed by olga"]);
 }
 

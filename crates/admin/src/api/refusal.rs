@@ -114,6 +114,7 @@ impl From<StoreError> for Refusal {
             StoreError::Engine(_)
             | StoreError::Damaged(_)
             | StoreError::SchemaTooNew { .. }
+            | StoreError::NotNoted
             | StoreError::Pending(_) => {
                 tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
                 Self::internal()

@@ -57,9 +57,10 @@ pub(crate) async fn warn_of_superseded(context: &Context) -> anyhow::Result<()> 
 
 async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
     let audits = &context.services.audits;
+    let mut accepted = None;
     if args.accept_loss {
         context.require_node()?;
-        audits.accept_loss(&context.actor).await?;
+        accepted = Some(audits.accept_loss(&context.actor).await?);
         output::changed(&context.place, format_args!("the loss is accepted"));
     } else {
         context.name_node();
@@ -69,9 +70,9 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
     let cancel = Cancel::default();
     let verifying = audits.verify_all(&context.actor, &query, &unobserved, &cancel);
     let verified = progress::during("verifying the journal", verifying).await?;
-    if args.accept_loss {
+    if let Some(entry) = &accepted {
         // Not before: what opens the journal notes in it what is wrong.
-        output::unrecorded(&audits.collected().await);
+        output::unrecorded(&audits.collected(&[entry]).await);
     }
     if verified.files.is_none() && verified.copies.is_empty() {
         bail!("no node has shipped its journal to this database yet");

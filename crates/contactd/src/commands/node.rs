@@ -69,7 +69,7 @@ async fn forget(context: &Context, nodes: &Nodes, args: &NodeForgetArgs) -> anyh
         &context.place,
         format_args!("node {name} is forgotten: no change waits for it, and nothing is kept for it"),
     );
-    output::unrecorded(&context.services.audits.collected().await);
+    output::unrecorded(&context.services.audits.collected(&[]).await);
     output::words(format_args!(
         "it still has its files: remove its data directory, or start it again, and it copies everything anew"
     ));

@@ -43,7 +43,7 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
     }
     let context = Context::open(config).await?;
     output::changed(&context.place, format_args!("restored to the state of {}", restored.made_at));
-    output::unrecorded(&context.services.audits.collected().await);
+    output::unrecorded(&context.services.audits.collected(&[]).await);
     output::words(format_args!(
         "the audit journal begins anew, with a root of its own: note it down with `contactd audit root`, beside the old one"
     ));

@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
         output::json(&report)?;
     } else {
         show(&report, args.all)?;
-        say_where_from(context, &report);
+        say_where_from(&report);
     }
     audit::warn_of_superseded(context).await?;
     Ok(ExitCode::SUCCESS)
@@ -74,15 +74,11 @@ fn show(report: &AccessReport, all: bool) -> anyhow::Result<()> {
 }
 
 /// Says what the list of disclosures was read from.
-fn say_where_from(context: &Context, report: &AccessReport) {
+fn say_where_from(report: &AccessReport) {
     match (report.is_from_journal, report.index_compared_at) {
         (true, _) => output::words(format_args!("read from the journal itself")),
         (false, Some(at)) => output::words(format_args!(
             "read from the index, which `contactd audit verify` last compared with the journal at {at}"
-        )),
-        // An index is compared on the machine whose journal it is about.
-        (false, None) if context.files.is_none() => output::words(format_args!(
-            "read from the index in the database; --from-journal reads the journals that the nodes have shipped"
         )),
         (false, None) => output::words(format_args!(
             "read from the index, which has not been compared with the journal yet: run `contactd audit verify`, or use --from-journal"

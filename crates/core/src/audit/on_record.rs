@@ -10,8 +10,10 @@ pub trait OnRecord: Send + Sync {
     /// Records an action. Used before personal data is read: if it cannot be recorded, it must not be read.
     fn record<'a>(&'a self, entry: &'a AdminEntry) -> Recording<'a>;
 
-    /// Moves the entries of committed changes from the store's outbox to the journal.
-    fn collect(&self) -> Recording<'_>;
+    /// Moves the entries of committed changes from the store's outbox to the journal. Those that were `stored` with a change, by
+    /// their ids, are on record when this succeeds: a signed line has each of them. That one is not in the outbox any more does
+    /// not count, because whoever can write to the store can remove it.
+    fn collect<'a>(&'a self, stored: &'a [&'a str]) -> Recording<'a>;
 }
 
 /// Recording in progress.

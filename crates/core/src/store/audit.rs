@@ -26,17 +26,20 @@ pub trait AuditIndex: Send + Sync + 'static {
     /// Removes the lines of a node up to this number. Usage counts stay.
     async fn forget_audit(&self, node: &str, through: u64) -> Stored<()>;
 
-    /// Which of these entries of administrative actions are indexed, by their ids.
-    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<String>>;
+    /// Where the index says that these entries of administrative actions are, by their ids.
+    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<EntryPlace>>;
 
     /// The indexed lines of a node with numbers from `from` to `through`, in order.
     async fn indexed(&self, node: &str, from: u64, through: u64) -> Stored<Vec<IndexedLine>>;
 
-    /// How many lines are indexed that do not belong to the node, or come after its position.
-    async fn count_foreign(&self, node: &str) -> Stored<u64>;
+    /// The nodes of which something is indexed that has to be in their journals, in order.
+    async fn indexed_nodes(&self) -> Stored<Vec<String>>;
 
-    /// Removes everything that does not belong to the node.
-    async fn remove_foreign(&self, node: &str) -> Stored<()>;
+    /// How many lines of a node are indexed that come after its position.
+    async fn count_after_position(&self, node: &str) -> Stored<u64>;
+
+    /// Removes everything of a node, also its usage counts.
+    async fn remove_node(&self, node: &str) -> Stored<()>;
 
     /// What is wrong with the index as a file, so that it may not show all of its lines; empty if nothing is. Resetting the
     /// index repairs it.
@@ -52,6 +55,17 @@ pub trait AuditIndex: Send + Sync + 'static {
 
     /// Usage of every token by day, on all nodes together, from the UTC day `since` on.
     async fn audit_usage(&self, since: i64) -> Stored<Vec<AuditUsage>>;
+}
+
+/// Where the index says that an entry of an administrative action is. Only its line proves that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryPlace {
+    /// The id of the entry.
+    pub entry: String,
+    /// The node in whose journal it is.
+    pub node: String,
+    /// The number of its line.
+    pub seq: u64,
 }
 
 /// Lines of one node's journal to index together.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::store::Stored;
+use crate::store::{EntryPlace, Stored};
 use crate::{AuditPosition, ShortDigest, SignedLine, Timestamp};
 
 /// Copies of journals, line by line as they were written. A node ships its journal in steps, each of which begins where the
@@ -82,6 +82,11 @@ pub trait JournalCopies: Send + Sync + 'static {
     /// Removes a list.
     async fn remove_list(&self, _list: &str) -> Stored<()> {
         Ok(())
+    }
+
+    /// Where these entries of administrative actions seem to be, by their ids: among the last lines of the last copies.
+    async fn find_copied(&self, _ids: &[String]) -> Stored<Vec<EntryPlace>> {
+        Ok(Vec::new())
     }
 
     /// The copies of the seals, in order.

@@ -24,7 +24,6 @@ pub struct JournalEnd {
 }
 
 const ROOTS: &str = "journal_roots";
-const COMPARED: &str = "audit_index_compared";
 const LOST: &str = "audit_lost";
 const SETTINGS: &str = "settings";
 const USAGE_STORED: &str = "usage_stored";
@@ -73,16 +72,6 @@ impl Machine {
         }
         let text = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         self.files.replace_fact(ROOTS, &text, None).await
-    }
-
-    /// When the index was last compared with its journal.
-    pub async fn compared_at(&self) -> Stored<Option<Timestamp>> {
-        Ok(self.files.fact(COMPARED).await?.as_deref().and_then(Timestamp::parse))
-    }
-
-    /// Notes that the index was compared with its journal.
-    pub async fn note_compared(&self, at: Timestamp) -> Stored<()> {
-        self.files.replace_fact(COMPARED, &at.to_string(), None).await
     }
 
     /// A line that was indexed and is missing from its journal, or changed.

@@ -6,7 +6,9 @@ use crate::AdminEntry;
 use crate::store::Stored;
 
 /// The entry for the journal that belongs to a change. It is stored in the transaction of the change, with the counts
-/// that the change knows, so that no change is without its entry. `None` leaves the change unrecorded, for tests.
+/// that the change knows, so that no change is without its entry: if it is not there afterwards, the change fails with
+/// [`StoreError::NotNoted`](crate::store::StoreError::NotNoted). `None` leaves the change unrecorded: for tests, and for an opt-out
+/// whose entry cannot be stored.
 ///
 /// Methods that remove details, and those that revoke or rotate a token, undo an import, or create or change a user, store
 /// it only if they changed something; the others always.

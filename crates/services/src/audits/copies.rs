@@ -4,11 +4,11 @@ use std::io::Write;
 use std::sync::Arc;
 
 use contactd_core::store::{ShippedJournal, Store};
-use contactd_core::{Actor, AuditPosition, RootKey, Timestamp};
-use contactd_journal::{JournalError, JournalHead, JournalReader, ProofMade, Roots};
+use contactd_core::{Actor, AuditPosition, Chain, RootKey, Timestamp};
+use contactd_journal::{JournalError, JournalHead, JournalReader, Line, ProofMade, Roots};
 use serde::Serialize;
 
-use super::indexing::Batch;
+use super::indexing::{Batch, catch_up};
 use super::{AuditError, Audits, roots};
 use crate::Parts;
 
@@ -157,12 +157,53 @@ pub(super) fn copy_of(parts: &Parts, copy: i32, position: AuditPosition) -> Jour
     JournalReader::of_copy(Arc::<dyn Store>::clone(&parts.store), copy, position)
 }
 
-/// This node's journal, and those that other nodes have shipped, each with the roots that are trusted.
-pub(super) async fn all(parts: &Parts) -> Result<Vec<(JournalReader, Roots)>, AuditError> {
-    let mut journals = vec![(parts.journal.clone(), roots(parts).await?)];
-    for copy in of_others(parts).await? {
-        journals.push((copy_of(parts, copy.copy, AuditPosition::default()), Roots::default()));
+/// A journal that is indexed: this machine's own, or what a node has shipped of its own.
+pub(super) struct IndexedJournal {
+    /// The id of the node.
+    pub(super) node: String,
+    pub(super) journal: JournalReader,
+    /// The roots that are trusted.
+    pub(super) roots: Roots,
+    /// Its copy, if it is not this machine's own.
+    pub(super) copy: Option<ShippedJournal>,
+}
+
+impl IndexedJournal {
+    /// This machine's own.
+    pub(super) async fn own(parts: &Parts) -> Result<Self, AuditError> {
+        let (node, journal) = (parts.node().to_owned(), parts.journal.clone());
+        Ok(Self { node, journal, roots: roots(parts).await?, copy: None })
     }
+
+    /// What a node has shipped.
+    pub(super) fn shipped(parts: &Parts, copy: &ShippedJournal, roots: Roots) -> Self {
+        let journal = copy_of(parts, copy.copy, AuditPosition::default());
+        Self { node: copy.node.clone(), journal, roots, copy: Some(copy.clone()) }
+    }
+
+    /// Indexes everything that is in it now.
+    pub(super) async fn index(&self, parts: &Parts) -> Result<(), AuditError> {
+        match &self.copy {
+            None => catch_up(parts).await.map(|_| ()),
+            Some(copy) => {
+                while index_some_of(parts, copy).await? {}
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes its lines from the index, so that they are indexed again.
+    pub(super) async fn reset(&self, parts: &Parts) -> Result<(), AuditError> {
+        let first_day = self.journal.begins()?.map_or(i64::MIN, Timestamp::day);
+        Ok(parts.store.reset_audit_index(&self.node, first_day).await?)
+    }
+}
+
+/// This node's journal, and those that other nodes have shipped.
+pub(super) async fn all(parts: &Parts) -> Result<Vec<IndexedJournal>, AuditError> {
+    let mut journals = vec![IndexedJournal::own(parts).await?];
+    let shipped = of_others(parts).await?;
+    journals.extend(shipped.iter().map(|copy| IndexedJournal::shipped(parts, copy, Roots::default())));
     Ok(journals)
 }
 
@@ -213,4 +254,22 @@ async fn index_some_of(parts: &Parts, copy: &ShippedJournal) -> Result<bool, Aud
         parts.store.index_audit(batch.step(&copy.node, from, to)).await?;
     }
     Ok(to != from)
+}
+
+/// A line that a node has shipped, if a signature in its copy proves it.
+pub(super) async fn line_of_copy(parts: &Parts, node: &str, seq: u64) -> Result<Option<Line>, AuditError> {
+    let (copies, before) = (parts.store.list_copies().await?, seq.saturating_sub(1));
+    let Some(copy) = copies.iter().find(|copy| copy.is_last && copy.node == node) else { return Ok(None) };
+    let segments = parts.store.copied_segments(copy.copy).await?;
+    let read = parts.store.copied_lines(copy.copy, before, 1).await?.into_iter().next();
+    let read = read.filter(|line| line.seq == before);
+    let Some((read, segment)) = read.zip(segments.into_iter().rfind(|first| *first <= before)) else {
+        return Ok(None);
+    };
+    // Reading begins after the line before it. Its chain value is its last field, and proven by the next signature.
+    let chain = read.text.strip_suffix("\"}").and_then(|text| text.get(text.len().saturating_sub(32)..));
+    let Some(Chain(chain)) = chain.and_then(Chain::parse) else { return Ok(None) };
+    let position = AuditPosition { segment, offset: read.text.len() as u64 + 1, seq: before, chain };
+    let line = copy_of(parts, copy.copy, position).signed_after(position, &Roots::default()).read()?;
+    Ok(line.filter(|line| line.seq == seq))
 }

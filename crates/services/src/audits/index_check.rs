@@ -1,102 +1,156 @@
-//! Compares the index with the journal.
+//! Compares the index with the journals: this machine's own, and what the nodes of a cluster have shipped.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
 use contactd_core::store::{AuditUsage, IndexedLine};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Timestamp};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, blocking};
 use contactd_journal::{Entry, JournalError};
 
-use super::indexing::{BATCH, catch_up, reset};
+use super::copies::IndexedJournal;
+use super::indexing::BATCH;
 use super::reading::{corrected, corrections};
 use super::verify::Watching;
-use super::{Audits, roots};
+use super::{Audits, compared};
 use crate::AuditError;
 
 /// How many times the comparison starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
-
-/// The highest number that a line can have in an engine.
-const LAST_NUMBER: u64 = u64::MAX >> 1;
+/// How long a node may take to ship what it has indexed: it signs every second.
+const SHIPPED_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Requests of a token on a day, by outcome.
 type Counts = HashMap<(String, i64), [u64; 3]>;
 
 impl Audits {
-    /// Compares every line of the index with the journal. If they differ, the index is rebuilt, and this returns what
-    /// was wrong with it.
+    /// Compares every line that is indexed of a whole journal with the journal. If they differ, its index is rebuilt, and this
+    /// returns what was wrong with it.
     pub(super) async fn check_index(
         &self,
+        of: &IndexedJournal,
         all: Option<u64>,
         watch: &mut Watching<'_>,
     ) -> Result<Option<String>, AuditError> {
         let parts = &*self.parts;
         watch.begin("comparing the index with the journal", all)?;
-        let mut wrong = self.compare(watch).await;
-        for _ in 0..TRIES {
-            match &wrong {
+        let (mut tries, mut before) = (0, None);
+        let wrong = loop {
+            tries += 1;
+            match self.compare(of, watch).await {
                 // A segment was removed after its retention period, before it could be read.
                 Err(AuditError::Journal(JournalError::File { error, .. }))
-                    if error.kind() == ErrorKind::NotFound =>
-                {
-                    wrong = self.compare(watch).await;
-                }
-                _ => break,
+                    if error.kind() == ErrorKind::NotFound && tries < TRIES => {}
+                // Its node may have indexed, rebuilt or removed lines meanwhile: what is wrong is found twice.
+                Ok(Some(wrong)) if before.is_none() => before = Some(wrong),
+                compared => break compared?,
             }
-        }
-        let wrong = wrong?;
+        };
         if wrong.is_some() {
-            if !self.shares_index() {
-                parts.store.remove_foreign(parts.node()).await?;
-            }
-            reset(parts).await?;
-            catch_up(parts).await?;
+            of.reset(parts).await?;
+            of.index(parts).await?;
         }
-        let now = Timestamp::from_seconds(parts.clock.now().seconds());
-        if let Some(machine) = &parts.machine {
-            machine.note_compared(now).await?;
-        }
+        compared::note(parts, &of.node).await?;
         Ok(wrong)
     }
 
-    /// Whether the index has the lines of other nodes, too. Then only those after the position of this one are foreign.
-    fn shares_index(&self) -> bool {
-        self.parts.machine.as_ref().is_some_and(|machine| machine.files_of_node().is_some())
+    /// The nodes of which lines are indexed although there is no journal of theirs. Their lines are removed from the index.
+    pub(super) async fn remove_unknown(&self) -> Result<Vec<String>, AuditError> {
+        let store = &self.parts.store;
+        let until = Instant::now() + SHIPPED_TIMEOUT;
+        loop {
+            let copies = store.list_copies().await?;
+            let mut unknown = store.indexed_nodes().await?;
+            unknown.retain(|node| node != self.parts.node() && copies.iter().all(|copy| copy.node != *node));
+            // A node that is new indexes its first lines before it ships them.
+            if !unknown.is_empty() && self.shares_index() && Instant::now() < until {
+                blocking(|| std::thread::sleep(LOOK_PAUSE));
+                continue;
+            }
+            for node in &unknown {
+                store.remove_node(node).await?;
+            }
+            return Ok(unknown);
+        }
     }
 
-    async fn compare(&self, watch: &mut Watching<'_>) -> Result<Option<String>, AuditError> {
-        let parts = &*self.parts;
-        // Whatever is not indexed yet is not wrong, and an index that is missing is made.
-        catch_up(parts).await?;
-        let through = parts.store.audit_position(parts.node()).await?.seq;
-        if let Some(wrong) = parts.store.check_index().await?.into_iter().next() {
+    /// Whether other machines have lines in the index, too.
+    pub(super) fn shares_index(&self) -> bool {
+        self.parts.machine.as_ref().is_none_or(|machine| machine.files_of_node().is_some())
+    }
+
+    /// How far a journal is indexed, once its node has shipped that: what nobody has proven cannot be compared.
+    async fn position_of(&self, of: &IndexedJournal) -> Result<Result<AuditPosition, String>, AuditError> {
+        let store = &self.parts.store;
+        let until = Instant::now() + SHIPPED_TIMEOUT;
+        loop {
+            // Whatever is not indexed yet is not wrong, and an index that is missing is made.
+            of.index(&self.parts).await?;
+            let position = store.audit_position(&of.node).await?;
+            let Some(copy) = &of.copy else { return Ok(Ok(position)) };
+            let copies = store.list_copies().await?;
+            let shipped = copies.iter().find(|now| now.copy == copy.copy).map_or(0, |now| now.position.seq);
+            if position.seq <= shipped {
+                return Ok(Ok(position));
+            }
+            if Instant::now() > until {
+                return Ok(Err(format!(
+                    "it goes up to line {}, and the node has shipped its lines up to {shipped} only: it was killed before it \
+                     shipped the others, or somebody added them",
+                    position.seq
+                )));
+            }
+            blocking(|| std::thread::sleep(LOOK_PAUSE));
+        }
+    }
+
+    async fn compare(
+        &self,
+        of: &IndexedJournal,
+        watch: &mut Watching<'_>,
+    ) -> Result<Option<String>, AuditError> {
+        let store = &self.parts.store;
+        let position = match self.position_of(of).await? {
+            Ok(position) => position,
+            Err(wrong) => return Ok(Some(wrong)),
+        };
+        let through = position.seq;
+        if let Some(wrong) = store.check_index().await?.into_iter().next() {
             return Ok(Some(wrong));
         }
-        let roots = roots(parts).await?;
-        let corrections = corrections(&parts.journal, &roots)?;
+        let corrections = corrections(&of.journal, &of.roots)?;
         let retired = corrections.retired_through;
         // A server may have been killed before it did this.
-        parts.store.forget_audit(parts.node(), retired).await?;
-        let foreign = match self.shares_index() {
-            true => parts.store.indexed(parts.node(), through + 1, LAST_NUMBER).await?.len() as u64,
-            false => parts.store.count_foreign(parts.node()).await?,
-        };
+        store.forget_audit(&of.node, retired).await?;
+        let foreign = store.count_after_position(&of.node).await?;
         if foreign > 0 {
             return Ok(Some(format!("it has {foreign} lines that are not in the journal")));
         }
-        let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots);
+        let mut lines = of.journal.lines_after(AuditPosition::default(), &of.roots);
         let (mut expected, mut counts, mut from, mut compared) = (Vec::new(), Counts::new(), 0, 0);
-        let mut first_day = None;
+        let (mut first_day, mut last) = (None, None);
         loop {
-            let line = lines.read()?;
-            let seq = lines.position().seq;
-            let is_end = line.is_none() || seq > through;
+            let line = lines.read()?.filter(|line| line.seq <= through);
+            let is_end = line.is_none();
+            let seq = line.as_ref().map_or(through, |line| line.seq);
+            let is_next = last.map_or(!is_end || through == 0, |last| seq == last + u64::from(!is_end));
+            if !is_next {
+                // It was whole a moment ago.
+                return Err(JournalError::Changed { file: "the journal".to_owned() }.into());
+            }
+            last = Some(seq);
+            if line.as_ref().is_some_and(|line| seq == through && line.chain.0 != position.chain) {
+                return Ok(Some(format!(
+                    "what it says about the end, line {seq}, is not what the journal says"
+                )));
+            }
             if !is_end && seq <= retired {
                 continue;
             }
             if expected.len() == BATCH || is_end {
                 let last = if is_end { through } else { expected.last().map_or(0, IndexedLine::seq) };
-                let indexed = parts.store.indexed(parts.node(), from, last).await?;
+                let indexed = store.indexed(&of.node, from, last).await?;
                 if let Some(seq) = first_difference(&expected, &indexed) {
                     return Ok(Some(format!("what it says about line {seq} is not what the journal says")));
                 }
@@ -108,23 +162,22 @@ impl Audits {
                 }
             }
             match line.map(|line| line.entry) {
-                _ if is_end => break,
+                None => break,
                 Some(Entry::Request(record)) => {
                     let record = corrected(record, &corrections.undisclosed);
                     first_day.get_or_insert(record.at.day());
                     count(&mut counts, &record);
-                    expected
-                        .push(IndexedLine::Request(AuditRecord { node: parts.node().to_owned(), ..record }));
+                    expected.push(IndexedLine::Request(AuditRecord { node: of.node.clone(), ..record }));
                 }
                 Some(Entry::Admin(mut record)) => {
-                    parts.node().clone_into(&mut record.node);
+                    record.node.clone_from(&of.node);
                     expected.push(IndexedLine::Admin(*record));
                 }
-                _ => {}
+                Some(Entry::Mark(_)) => {}
             }
         }
-        let usage = parts.store.audit_usage_of(parts.node()).await?;
-        if parts.store.audit_position(parts.node()).await?.seq != through {
+        let usage = store.audit_usage_of(&of.node).await?;
+        if store.audit_position(&of.node).await?.seq != through {
             // The counts went on while the lines were compared.
             return Ok(None);
         }

@@ -1,9 +1,10 @@
 //! Keeping the index up to date.
 
 use contactd_core::store::{IndexStep, StoreError};
-use contactd_core::{AdminRecord, AuditPosition, AuditRecord, Chain, Timestamp, blocking};
+use contactd_core::{AdminRecord, AuditPosition, AuditRecord, Chain, blocking};
 use contactd_journal::{Entry, JournalError, KnownLine, Lines, Mark};
 
+use super::copies::IndexedJournal;
 use super::roots;
 use crate::{AuditError, Audits, IndexState, Parts};
 
@@ -43,13 +44,17 @@ async fn index_some(parts: &Parts, kept: &mut Option<Lines>) -> Result<usize, Au
         if let Err(JournalError::Changed { .. }) = batch {
             tracing::error!(
                 "the audit journal is not as it was when it was indexed: lines were changed or removed, or a disk lost \
-                 them. The index is rebuilt; `contactd audit verify` says more"
+                 them; `contactd audit verify` says more"
             );
             // Remember the last indexed line, so that `verify` reports it as missing.
             if let Some(machine) = &parts.machine {
                 machine.note_lost_line(from.seq, Chain(from.chain)).await?;
             }
-            reset(parts).await?;
+            // From a journal that is not whole, an index would lack what can be put back.
+            if !parts.journal.verify(&[], &roots(parts).await?)?.is_whole() {
+                batch?;
+            }
+            IndexedJournal::own(parts).await?.reset(parts).await?;
             continue;
         }
         let (batch, to) = (batch?, lines.position());
@@ -104,11 +109,6 @@ impl Batch {
         let Self { records, admin, undisclosed, .. } = self;
         IndexStep { node, records, admin, undisclosed, from, to }
     }
-}
-
-pub(super) async fn reset(parts: &Parts) -> Result<(), AuditError> {
-    let first_day = parts.journal.begins()?.map_or(i64::MIN, Timestamp::day);
-    Ok(parts.store.reset_audit_index(parts.node(), first_day).await?)
 }
 
 /// Lines that the index knows and the journal must contain.

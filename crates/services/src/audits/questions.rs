@@ -90,7 +90,7 @@ impl Audits {
     ) -> Result<(HashMap<String, String>, Reader<'_>), AuditError> {
         actor.note("audit show");
         // Changes whose entries are not in the journal yet belong here too. If that fails, they come later.
-        let _ = self.parts.on_record.collect().await;
+        let _ = self.parts.on_record.collect(&[]).await;
         let names = token_names(&*self.parts.store).await?;
         Ok((names, Reader::ready(&self.parts, ReadFrom::Index).await?))
     }

@@ -7,8 +7,8 @@ use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, bloc
 use contactd_journal::{Entry, JournalReader, Mark, Roots};
 
 use super::copies;
-use super::copies::index_copies;
-use super::indexing::catch_up;
+use super::copies::{IndexedJournal, index_copies};
+use super::indexing::{catch_up, lost_line};
 use crate::{AuditError, IndexState, Parts};
 
 /// Where requests are read from.
@@ -41,11 +41,11 @@ impl<'a> Reader<'a> {
             ReadFrom::Journal => None,
         };
         let mut journals = Vec::new();
-        for (journal, roots) in copies::all(parts).await? {
+        for IndexedJournal { journal, roots, .. } in copies::all(parts).await? {
             let corrections = corrections(&journal, &roots)?;
             journals.push((journal, roots, corrections));
         }
-        let state = IndexState { is_lost: false, unusable };
+        let state = IndexState { is_lost: lost_line(parts).await?.is_some(), unusable };
         Ok(Self { parts, state, journals: Some(journals) })
     }
 

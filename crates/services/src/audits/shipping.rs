@@ -83,9 +83,17 @@ impl Audits {
         Ok(store.remove_earlier_copies(node).await?)
     }
 
-    /// Removes copies to which nothing was added since this time and never will be.
+    /// Removes copies to which nothing was added since this time and never will be, and from the index what they had proven. Usage
+    /// counts stay.
     pub async fn remove_old_copies(&self, before: Timestamp) -> Result<(), AuditError> {
-        Ok(self.parts.store.remove_old_copies(before).await?)
+        let store = &self.parts.store;
+        let had = store.list_copies().await?;
+        store.remove_old_copies(before).await?;
+        let left = store.list_copies().await?;
+        for gone in had.iter().filter(|gone| left.iter().all(|copy| copy.node != gone.node)) {
+            store.reset_audit_index(&gone.node, i64::MAX).await?;
+        }
+        Ok(())
     }
 
     /// The seals whose lines had been removed before the first line was copied.

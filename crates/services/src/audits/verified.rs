@@ -26,6 +26,9 @@ pub struct VerifiedJournals {
     /// Roots that were given, and that no journal has.
     #[serde(rename = "unknownRoots", skip_serializing_if = "Vec::is_empty")]
     pub unknown_roots: Vec<RootKey>,
+    /// Nodes without a journal that had lines in the index. These were removed.
+    #[serde(rename = "unknownNodes", skip_serializing_if = "Vec::is_empty")]
+    pub unknown_nodes: Vec<String>,
 }
 
 /// The result of checking the copy of a node's journal.
@@ -105,7 +108,7 @@ impl VerifiedJournals {
     /// The result, before any copy is checked.
     pub(super) fn new(files: Option<Verification>) -> Self {
         let is_whole = files.as_ref().is_none_or(Verification::is_whole);
-        Self { is_whole, files, copies: Vec::new(), unknown_roots: Vec::new() }
+        Self { is_whole, files, copies: Vec::new(), unknown_roots: Vec::new(), unknown_nodes: Vec::new() }
     }
 
     pub(super) fn add(&mut self, copy: VerifiedCopy) {
@@ -129,6 +132,12 @@ impl VerifiedJournals {
             self.copies.iter().flat_map(|copy| &copy.named_roots).chain(of_files).collect();
         self.unknown_roots = given.iter().filter(|root| !known.contains(root)).copied().collect();
         self.is_whole &= self.unknown_roots.is_empty();
+    }
+
+    /// Notes nodes without a journal that had lines in the index.
+    pub(super) fn note_unknown_nodes(&mut self, nodes: Vec<String>) {
+        self.is_whole &= nodes.is_empty();
+        self.unknown_nodes = nodes;
     }
 
     /// The result of checking one journal.
@@ -155,6 +164,7 @@ impl VerifiedJournals {
         }
         let unknown = self.unknown_roots.iter();
         words.extend(unknown.map(|root| format!("WRONG no journal has the root {root}, which was given")));
+        words.extend(self.unknown_nodes.iter().map(|node| format!("WRONG {}", unknown_node(node))));
         words
     }
 
@@ -178,8 +188,16 @@ impl VerifiedJournals {
         });
         let unknown =
             self.unknown_roots.iter().map(|root| format!("no journal has the root {root}, which was given"));
-        of_files.chain(of_copies).chain(unknown).next()
+        let nodes = self.unknown_nodes.iter().map(|node| unknown_node(node));
+        of_files.chain(of_copies).chain(unknown).chain(nodes).next()
     }
+}
+
+/// What is wrong if a node without a journal has lines in the index.
+pub fn unknown_node(node: &str) -> String {
+    format!(
+        "the index had lines of node {node}, and there is no journal of that node; they were removed from the index"
+    )
 }
 
 /// Something that is wrong with a copy.

@@ -4,7 +4,7 @@ use contactd_core::store::ShippedJournal;
 use contactd_core::{Actor, AuditPosition, Cancel, Chain, Observer, Progress, RootKey};
 use contactd_journal::{JournalError, JournalFault, KnownLine, NotedHead, Roots, Verification};
 
-use super::copies::{name_of, which};
+use super::copies::{IndexedJournal, name_of, which};
 use super::indexing::known_from_index;
 use super::verified::{VerifiedCopy, VerifiedJournals, remember, wrong_copy};
 use super::{AuditError, Audits, roots};
@@ -48,7 +48,18 @@ impl Audits {
             if let Some(next) = copies.get(at + 1).filter(|_| !copy.is_last) {
                 self.check_continued(copy, next, &mut checked)?;
             }
+            let is_here = self.parts.machine.is_some() && copy.node == self.parts.node();
+            if copy.is_last && !is_here {
+                let of = IndexedJournal::shipped(&self.parts, copy, trusted(&query.roots, Roots::default()));
+                if let Some(verification) = &mut checked.verification {
+                    self.verify_index(&of, copy.position.seq, verification, watch).await?;
+                    checked.is_whole = verification.is_whole();
+                }
+            }
             verified.add(checked);
+        }
+        if query.node.is_none() {
+            verified.note_unknown_nodes(self.remove_unknown().await?);
         }
         if noted_in.is_some_and(|noted| copies.iter().all(|copy| copy.copy != noted)) {
             verified.noted_is_elsewhere();
@@ -79,21 +90,41 @@ impl Audits {
         let is_here = |noted: &&NotedHead| noted.node.as_ref().is_none_or(|node| *node == parts.node());
         let mut known = known_from_index(parts).await?;
         known.extend(query.noted.as_ref().filter(is_here).map(NotedHead::known));
-        let trusted = match query.roots.is_empty() {
-            true => roots(parts).await?,
-            false => Roots::given(query.roots.clone()),
-        };
+        let trusted = trusted(&query.roots, roots(parts).await?);
         let mut verification =
             parts.journal.verify_watched(&known, &trusted, &mut |lines| watch.seen(lines))?;
-        if let Some(what) = self.check_index(all, watch).await? {
+        if let Some(machine) = parts.machine.as_ref().filter(|_| verification.is_whole()) {
+            // Lines that had been missing are there again.
+            machine.accept_lost_line().await?;
+        }
+        let own = IndexedJournal::own(parts).await?;
+        self.verify_index(&own, all.unwrap_or_default(), &mut verification, watch).await?;
+        Ok(verification)
+    }
+
+    /// Checks that the index says what a journal says, if that is whole: an index is never made to say what a changed one says.
+    async fn verify_index(
+        &self,
+        of: &IndexedJournal,
+        all: u64,
+        verification: &mut Verification,
+        watch: &mut Watching<'_>,
+    ) -> Result<(), AuditError> {
+        if !verification.is_whole() {
+            let note = "its index was not compared: it is left as it is until the journal is whole";
+            verification.notes.push(note.to_owned());
+            return Ok(());
+        }
+        if let Some(what) = self.check_index(of, Some(all).filter(|all| *all > 0), watch).await? {
+            let file = if self.shares_index() { "the index in the database" } else { "audit-index.db" };
             verification.faults.push(JournalFault {
-                file: "audit-index.db".to_owned(),
+                file: file.to_owned(),
                 line: 0,
                 seq: None,
                 what: format!("{what}; it was rebuilt from the journal"),
             });
         }
-        Ok(verification)
+        Ok(())
     }
 
     /// The copy in which a line that was noted down has to be. `None` if that is this machine's journal.
@@ -152,10 +183,9 @@ impl Audits {
         if !checked.is_verified {
             return Ok(checked);
         }
-        let trusted = match given.is_empty() {
-            true if copy.node == self.parts.node() => roots(&self.parts).await?,
-            true => Roots::default(),
-            false => Roots::given(given.to_vec()),
+        let trusted = match copy.node == self.parts.node() {
+            true => trusted(given, roots(&self.parts).await?),
+            false => trusted(given, Roots::default()),
         };
         let AuditPosition { seq, chain, .. } = copy.position;
         let shipped = (seq > 0).then_some(KnownLine { seq, chain: Chain(chain), how: "was shipped" });
@@ -199,6 +229,11 @@ impl Audits {
         checked.is_whole = verification.is_whole();
         Ok(())
     }
+}
+
+/// The roots that were given or, if none were, the others.
+fn trusted(given: &[RootKey], others: Roots) -> Roots {
+    if given.is_empty() { others } else { Roots::given(given.to_vec()) }
 }
 
 /// Tells an observer which lines are checked, and whether to continue.

@@ -150,6 +150,22 @@ impl EraseError {
     }
 }
 
+/// What an erasure has done so far.
+struct SoFar {
+    /// Whether it is in force.
+    confirmed: Result<Vec<NodeNote>, NotConfirmed>,
+    /// The entries that were stored, by their ids.
+    stored: Vec<String>,
+}
+
+impl SoFar {
+    /// Notes that an entry is stored.
+    fn note(&mut self, entry: AdminEntry) -> AdminEntry {
+        self.stored.push(entry.entry.clone());
+        entry
+    }
+}
+
 impl Subjects {
     /// Suppresses a person and removes everything about them from the store's files. A number or an address stands for
     /// everybody who has it, and is suppressed itself. The suppression is announced before this searches or waits for
@@ -170,13 +186,16 @@ impl Subjects {
         }
         parts.suppress([named.subject()], &entry).await.map_err(EraseError::NotSuppressed)?;
         // Each announcement covers everything that was committed before it: the last one counts.
-        let mut confirmed = parts.in_force.announce(Affected::Access).await;
+        let confirmed = parts.in_force.announce(Affected::Access).await;
         observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
-        let done = self.erase_profiles(named, options, &entry, &mut confirmed, observer).await;
+        let mut so_far = SoFar { confirmed, stored: vec![entry.entry.clone()] };
+        let done = self.erase_profiles(named, options, &entry, &mut so_far, observer).await;
+        let SoFar { confirmed, stored } = so_far;
         if done.as_ref().map_or(true, |done| done.left.is_some()) {
             parts.note_failure(&entry.again()).await;
         }
-        let recorded = parts.on_record.collect().await;
+        let stored: Vec<&str> = stored.iter().map(String::as_str).collect();
+        let recorded = parts.on_record.collect(&stored).await;
         match (done, confirmed) {
             (Ok(done), Ok(notes)) => Ok(Changed { done, confirmed: Ok(()), notes, recorded }),
             // Nothing may be claimed that the server has not confirmed.
@@ -262,7 +281,7 @@ impl Subjects {
         named: &SubjectName,
         options: EraseOptions,
         entry: &AdminEntry,
-        confirmed: &mut Result<Vec<NodeNote>, NotConfirmed>,
+        so_far: &mut SoFar,
         observer: Observer<'_>,
     ) -> Result<Erased, EraseError> {
         let parts = &*self.parts;
@@ -282,16 +301,17 @@ impl Subjects {
         }
         if matches!(named, SubjectName::Value(..)) && !profiles.is_empty() {
             let people = profiles.iter().map(Subject::Profile);
-            parts.suppress(people, &entry.again()).await.map_err(EraseError::NotRemoved)?;
-            *confirmed = parts.in_force.announce(Affected::Access).await;
+            let entry = so_far.note(entry.again());
+            parts.suppress(people, &entry).await.map_err(EraseError::NotRemoved)?;
+            so_far.confirmed = parts.in_force.announce(Affected::Access).await;
         }
         let mut erased = Erased::default();
         let mut values = Vec::new();
         for profile in profiles {
-            let details = self.remove_all(&profile, options, entry, confirmed, &mut values, observer).await?;
+            let details = self.remove_all(&profile, options, entry, so_far, &mut values, observer).await?;
             erased.add(&profile, details);
         }
-        *confirmed = parts.in_force.announce(Affected::Access).await;
+        so_far.confirmed = parts.in_force.announce(Affected::Access).await;
         erased.left = self.wipe(observer).await.err();
         erased.shared = self.shared(&values, erased.urls()).await.map_err(EraseError::NotSearched)?;
         Ok(erased)
@@ -303,7 +323,7 @@ impl Subjects {
         profile: &Profile,
         options: EraseOptions,
         entry: &AdminEntry,
-        confirmed: &mut Result<Vec<NodeNote>, NotConfirmed>,
+        so_far: &mut SoFar,
         values: &mut Vec<(Kind, ContactValue)>,
         observer: Observer<'_>,
     ) -> Result<u64, EraseError> {
@@ -321,16 +341,21 @@ impl Subjects {
             if options.values && !held.is_empty() {
                 // Before the removal: after a crash in between, the next run still finds the values.
                 let subjects = held.iter().map(|(kind, value, _)| Subject::Value(*kind, value));
-                parts.suppress(subjects, &entry.again()).await.map_err(EraseError::NotRemoved)?;
-                *confirmed = parts.in_force.announce(Affected::Access).await;
+                let entry = so_far.note(entry.again());
+                parts.suppress(subjects, &entry).await.map_err(EraseError::NotRemoved)?;
+                so_far.confirmed = parts.in_force.announce(Affected::Access).await;
             }
             let listed: Vec<_> = held.into_iter().map(|(kind, value, _)| (kind, value)).collect();
             let which = DetailFilter { values: Some(listed.clone()), source: None };
             values.extend(listed);
             let entry = entry.again();
             let attempt = async || parts.store.remove_details(profile, &which, Some(&entry)).await;
-            removed +=
+            let now =
                 until_free(observer, &Cancel::default(), attempt).await.map_err(EraseError::NotRemoved)?;
+            if now > 0 {
+                so_far.note(entry);
+            }
+            removed += now;
             had_turn = true;
         }
     }

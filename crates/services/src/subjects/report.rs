@@ -121,10 +121,7 @@ impl Subjects {
             disclosures_are_of,
             disclosures_known_since: known_since.filter(|_| disclosures_are_of != DisclosuresOf::Unknown),
             index_compared_at: match source {
-                ReadFrom::Index => match &parts.machine {
-                    Some(machine) => machine.compared_at().await?,
-                    None => None,
-                },
+                ReadFrom::Index => audits::compared_at(parts).await?,
                 ReadFrom::Journal => None,
             },
             is_from_journal: source == ReadFrom::Journal,

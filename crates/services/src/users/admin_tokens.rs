@@ -48,7 +48,7 @@ impl Users {
             self.parts.note_failure(&entry.about(&namesake.id)).await;
             return Err(UserError::TokenTaken(namesake.id));
         }
-        Ok(self.parts.recorded(IssuedAdminToken { secret, token }).await)
+        Ok(self.parts.recorded(IssuedAdminToken { secret, token }, &[&about.entry]).await)
     }
 
     /// All admin tokens, oldest first, including expired and revoked ones.
@@ -82,7 +82,7 @@ impl Users {
     ) -> Result<Changed<AdminToken>, UserError> {
         let (id, entry) = self.choose(self.parts.entry(actor, "admin-token revoke"), id_or_name).await?;
         let revoked = self.parts.store.revoke_admin_token(&id, self.parts.clock.now(), Some(&entry)).await?;
-        Ok(self.parts.recorded(revoked.ok_or(UserError::UnknownToken)?).await)
+        Ok(self.parts.recorded(revoked.ok_or(UserError::UnknownToken)?, &[&entry.entry]).await)
     }
 
     /// Makes an admin token, by id or name, that of another user, or of whoever has the machine. So it goes on when its owner's account
@@ -96,7 +96,7 @@ impl Users {
         let (id, entry) = self.choose(self.parts.entry(actor, "admin-token take-over"), id_or_name).await?;
         let taken = self.parts.store.give_admin_token(&id, owner, Some(&entry)).await?;
         let taken = self.with_owner(taken).await?.ok_or(UserError::UnknownToken)?;
-        Ok(self.parts.recorded(taken).await)
+        Ok(self.parts.recorded(taken, &[&entry.entry]).await)
     }
 
     /// The id of the token that is meant, and the entry about it. If there is none, the failure is noted.

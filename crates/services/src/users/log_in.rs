@@ -78,7 +78,8 @@ impl Users {
         let entry = self.parts.entry(actor, "log in");
         let changed = self.parts.store.change_user(&user.name, change, Some(&entry)).await?;
         if matches!(changed, UserChanged::Done(_))
-            && let Err(error @ NotRecorded::Unavailable(_)) = self.parts.on_record.collect().await
+            && let Err(error @ NotRecorded::Unavailable(_)) =
+                self.parts.on_record.collect(&[&entry.entry]).await
         {
             tracing::warn!(%error, "a log-in is not yet on record");
         }

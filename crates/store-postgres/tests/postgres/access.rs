@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contactd_core::store::{
-    AuditIndex, Changes, DayHits, IndexStep, Maintenance, Outbox, Suppressions, Tokens, Usage,
+    AuditIndex, Changes, DayHits, IndexStep, Maintenance, Outbox, StoreError, Suppressions, Tokens, Usage,
 };
 use contactd_core::{
     Actor, AdminEntry, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Token, TokenSecret,
@@ -47,18 +47,35 @@ async fn an_entry_is_claimed_by_one_node_and_taken_over_when_that_is_gone() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_in_the_journal_of_a_node_is_not_claimed_by_another() {
+async fn a_change_whose_entry_is_not_kept_as_it_is_fails() {
     let (url, store) = new().await;
-    let (recorded, waiting) = (entry("export"), entry("subject"));
-    store.add_entry(&recorded).await.expect("adds");
-    store.add_entry(&waiting).await.expect("adds");
-    assert_eq!(store.claim_entries("a").await.expect("claims").len(), 2);
-    // It wrote one of them to its journal, which was indexed, and was gone before it could remove it.
-    let index = format!("INSERT INTO admin_events VALUES (1, 1, 0, '{}', '')", recorded.entry);
-    sql(&url, &index);
-    let claimed = store.claim_entries("b").await.expect("claims");
-    assert_eq!(claimed.into_iter().map(|entry| entry.entry).collect::<Vec<_>>(), [waiting.entry]);
-    assert!(!store.has_entry(&recorded.entry).await.expect("asks"));
+    let suppressed = async || {
+        let digest = [digest(7)];
+        store.suppress(&digest, now(), Some(&entry("suppress"))).await
+    };
+    for (make, remove) in [
+        ("CREATE RULE hide AS ON INSERT TO outbox DO INSTEAD NOTHING", "DROP RULE hide ON outbox"),
+        ("CREATE RULE hide AS ON INSERT TO outbox DO ALSO DELETE FROM outbox", "DROP RULE hide ON outbox"),
+        (
+            "CREATE FUNCTION hide() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+             CREATE TRIGGER hide BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hide()",
+            "DROP FUNCTION hide CASCADE",
+        ),
+        (
+            "CREATE FUNCTION hide() RETURNS trigger LANGUAGE plpgsql AS
+                'BEGIN NEW.record := replace(NEW.record, ''suppress'', ''sweep''); RETURN NEW; END';
+             CREATE TRIGGER hide BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hide()",
+            "DROP FUNCTION hide CASCADE",
+        ),
+    ] {
+        sql(&url, make);
+        let failed = suppressed().await;
+        assert!(matches!(failed, Err(StoreError::NotNoted)), "{make}: {failed:?}");
+        assert_eq!(store.list_suppressions().await.expect("lists").len(), 0, "{make}");
+        sql(&url, remove);
+        assert_eq!(suppressed().await.expect("suppresses"), 1, "{make}");
+        sql(&url, "DELETE FROM suppressions");
+    }
 }
 
 #[tokio::test]

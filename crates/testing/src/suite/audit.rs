@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{ActionFilter, AuditFilter, IndexStep, IndexedLine, RequestFilter, Store};
+use contactd_core::store::{
+    ActionFilter, AuditFilter, EntryPlace, IndexStep, IndexedLine, RequestFilter, Store,
+};
 use contactd_core::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest};
 
 use super::now;
@@ -143,14 +145,14 @@ pub async fn the_journals_of_two_nodes_are_separate(store: &dyn Store) {
         .collect();
     let of = |node: &str, outcome: &str| (node.to_owned(), outcome.to_owned());
     assert_eq!(outcomes, [of("n1", "hit"), of("n2", "refused")]);
-    assert!(store.count_foreign("n1").await.expect("counts") > 0);
+    assert_eq!(store.indexed_nodes().await.expect("lists"), ["n1", "n2"]);
     store.reset_audit_index("n1", i64::MIN).await.expect("resets");
     assert_eq!(store.audit_position("n2").await.expect("reads"), further);
     store.forget_audit("n1", 9).await.expect("forgets");
     assert_eq!(list(store, RequestFilter::default()).await.len(), 1);
     let usage = store.audit_usage(i64::MIN).await.expect("reads");
     assert_eq!(usage.iter().map(|usage| (usage.hits, usage.refused)).collect::<Vec<_>>(), [(0, 1)]);
-    store.remove_foreign("n1").await.expect("removes");
+    store.remove_node("n2").await.expect("removes");
     assert_eq!(list(store, RequestFilter::default()).await, [], "only what belongs to n1 is left");
     assert_eq!(store.audit_usage(i64::MIN).await.expect("reads"), []);
     assert_eq!(store.audit_position("n2").await.expect("reads"), AuditPosition::default());
@@ -191,12 +193,15 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
     assert_eq!(newest(store, &AuditFilter { since: later, ..actions.clone() }).await, []);
     assert_eq!(newest(store, &AuditFilter { until: later, ..actions.clone() }).await.len(), 1);
     let ids = [entry.entry.clone(), "unknown".to_owned()];
-    assert_eq!(store.find_entries(&ids).await.expect("finds"), [entry.entry]);
+    let place = EntryPlace { entry: entry.entry, node: "n1".to_owned(), seq: 3 };
+    assert_eq!(store.find_entries(&ids).await.expect("finds"), [place]);
 
     let indexed = store.indexed("n1", 2, 3).await.expect("reads");
     assert_eq!(indexed, [IndexedLine::Request(records[1].clone()), IndexedLine::Admin(action)]);
-    assert_eq!(store.count_foreign("n1").await.expect("counts"), 0);
-    assert!(store.count_foreign("n2").await.expect("counts") >= 4, "all of them belong to another node");
+    assert_eq!(store.count_after_position("n1").await.expect("counts"), 0);
+    let none = IndexStep { node: "n1", records: &records, admin: &[], undisclosed: &[], from: to, to: from };
+    assert!(store.index_audit(none).await.expect("indexes"));
+    assert_eq!(store.count_after_position("n1").await.expect("counts"), 4, "the position is before them");
     assert_eq!(store.check_index().await.expect("checks"), [""; 0]);
     store.forget_audit("n1", 3).await.expect("forgets");
     assert_eq!(newest(store, &actions).await, []);

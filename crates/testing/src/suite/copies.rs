@@ -1,6 +1,6 @@
 //! Copies of journals. An engine that only one process uses keeps none.
 
-use contactd_core::store::{CopyStep, Store};
+use contactd_core::store::{CopyStep, EntryPlace, Store};
 use contactd_core::{AuditPosition, SignedLine};
 
 use super::day;
@@ -56,8 +56,14 @@ pub async fn a_copy_of_a_journal_has_every_line_once_or_there_is_none(store: &dy
     for _ in 0..2 {
         store.begin_journal_copy("a").await.expect("one to which nothing was added is a new one");
     }
-    let again = store.add_to_copy(CopyStep { from: nothing, to: at(1), lines: &new[..1], ..step }).await;
+    let action = r#"{"actor":"olga","entry":"0a","chain":"00"}"#.to_owned();
+    let action = [SignedLine { text: action, ..new[0].clone() }];
+    let again = store.add_to_copy(CopyStep { from: nothing, to: at(1), lines: &action, ..step }).await;
     assert_eq!(again.expect("adds"), keeps_copies);
+    let place = EntryPlace { entry: "0a".to_owned(), node: "a".to_owned(), seq: 1 };
+    let ids = ["0a".to_owned(), "0b".to_owned()];
+    let found = store.find_copied(&ids).await.expect("finds");
+    assert_eq!(found, [place][..usize::from(keeps_copies)]);
     assert_eq!(store.list_copies().await.expect("lists").len(), 2 * usize::from(keeps_copies));
     store.remove_earlier_copies("a").await.expect("removes");
     assert_eq!(store.list_copies().await.expect("lists").len(), usize::from(keeps_copies));

@@ -208,10 +208,11 @@ faulty! {
         calling index_audit(step: IndexStep<'_>) -> bool;
         calling reset_audit_index(node: &str, first_day: i64) -> ();
         calling forget_audit(node: &str, through: u64) -> ();
-        calling find_entries(ids: &[String]) -> Vec<String>;
+        calling find_entries(ids: &[String]) -> Vec<EntryPlace>;
         calling indexed(node: &str, from: u64, through: u64) -> Vec<IndexedLine>;
-        calling count_foreign(node: &str) -> u64;
-        calling remove_foreign(node: &str) -> ();
+        calling indexed_nodes() -> Vec<String>;
+        calling count_after_position(node: &str) -> u64;
+        calling remove_node(node: &str) -> ();
         calling check_index() -> Vec<String>;
         calling audit_usage_of(node: &str) -> Vec<AuditUsage>;
         calling visit_audit(filter: &AuditFilter, visit: VisitLines<'_>) -> ();

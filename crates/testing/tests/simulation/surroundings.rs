@@ -99,7 +99,7 @@ impl OnRecord for Actions {
         })
     }
 
-    fn collect(&self) -> Recording<'_> {
+    fn collect<'a>(&'a self, _: &'a [&'a str]) -> Recording<'a> {
         Box::pin(async move {
             self.may_fail().await?;
             let not_now =

@@ -1,7 +1,7 @@
 //! Verifying the journals of all nodes.
 
 use contactd_core::RootKey;
-use contactd_services::{AuditError, VerifiedJournals, VerifyQuery};
+use contactd_services::{AuditError, VerifiedJournals, VerifyQuery, unknown_node};
 use contactd_services::{JournalError, JournalFault, NotedHead, RootSource, Verification};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,8 @@ impl Verified {
                 .iter()
                 .map(|root| fault("the given roots", None, &format!("no journal has the root {root}"))),
         );
+        all.faults
+            .extend(found.unknown_nodes.iter().map(|node| fault("the index", None, &unknown_node(node))));
         let is_wrong = !all.faults.is_empty() || all.nodes.iter().any(|node| node["state"] == "broken");
         if !found.is_whole && !is_wrong {
             all.state = "unverified";
