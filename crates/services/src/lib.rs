@@ -194,16 +194,17 @@ impl Parts {
         Changed { done, confirmed, notes, recorded }
     }
 
-    /// Stores suppressions, in force once they are announced. Returns how many are new. An opt-out does not fail because its entry
-    /// cannot be stored: that it is not on record shows when it is announced.
+    /// Stores suppressions, in force once they are announced. Returns how many are new. An opt-out, an erasure or a revocation does
+    /// not fail because its entry cannot be stored: that it is not on record shows when it is announced.
     pub(crate) async fn suppress<'a>(
         &self,
         subjects: impl IntoIterator<Item = Subject<'a>>,
         entry: &AdminEntry,
     ) -> Result<u64, StoreError> {
         let digests: Vec<_> = subjects.into_iter().filter_map(|subject| self.keys.digest(subject)).collect();
-        match self.store.suppress(&digests, self.clock.now(), Some(entry)).await {
-            Err(StoreError::NotNoted) => self.store.suppress(&digests, self.clock.now(), None).await,
+        let now = self.clock.now();
+        match self.store.suppress(&digests, now, Some(entry)).await {
+            Err(StoreError::NotNoted) => self.store.suppress(&digests, now, None).await,
             suppressed => suppressed,
         }
     }

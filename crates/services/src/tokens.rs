@@ -130,7 +130,11 @@ impl TokenIssuer {
     /// Revokes a token now, by id or by name. Revoking it again changes nothing.
     pub async fn revoke(&self, actor: &Actor, id_or_name: &str) -> Result<Changed<Token>, TokenError> {
         let (token, entry) = self.find(self.parts.entry(actor, "token revoke"), id_or_name).await?;
-        let revoked = self.parts.store.revoke_token(&token.id, self.parts.clock.now(), Some(&entry)).await?;
+        let (store, now) = (&self.parts.store, self.parts.clock.now());
+        let revoked = match store.revoke_token(&token.id, now, Some(&entry)).await {
+            Err(StoreError::NotNoted) => store.revoke_token(&token.id, now, None).await?,
+            revoked => revoked?,
+        };
         let token = revoked.ok_or(TokenError::Unknown(token.id))?;
         Ok(self.parts.announce(token, Affected::Access, &[&entry.entry]).await)
     }

@@ -35,6 +35,9 @@ fn what_a_rule_keeps_out_of_the_outbox_is_not_done_and_an_opt_out_is_done_with_a
         site.run(&["suppress", person]).mentions(0, "done, but not yet on record: ");
         assert_eq!(node.look_up(PHONE, &token, person).status, 404);
     }
+    node.site.run(&["erase", EVE]).mentions(0, "done, but not yet on record: ");
+    node.site.run(&["token", "revoke", "test"]).mentions(0, "done, but not yet on record: ");
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 401);
     sql(&desk, "DROP RULE hide ON outbox");
     let put_back = desk.run_recorded(&["unsuppress", EVE]);
     assert_eq!((put_back.code, put_back.stderr.contains("not yet on record")), (0, false), "{put_back:?}");

@@ -349,7 +349,10 @@ impl Subjects {
             let which = DetailFilter { values: Some(listed.clone()), source: None };
             values.extend(listed);
             let entry = entry.again();
-            let attempt = async || parts.store.remove_details(profile, &which, Some(&entry)).await;
+            let attempt = async || match parts.store.remove_details(profile, &which, Some(&entry)).await {
+                Err(StoreError::NotNoted) => parts.store.remove_details(profile, &which, None).await,
+                removed => removed,
+            };
             let now =
                 until_free(observer, &Cancel::default(), attempt).await.map_err(EraseError::NotRemoved)?;
             if now > 0 {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use contactd_core::store::StoreError;
 use contactd_core::{
     Actor, AdminEntry, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret, new_name,
 };
@@ -81,7 +82,11 @@ impl Users {
         id_or_name: &str,
     ) -> Result<Changed<AdminToken>, UserError> {
         let (id, entry) = self.choose(self.parts.entry(actor, "admin-token revoke"), id_or_name).await?;
-        let revoked = self.parts.store.revoke_admin_token(&id, self.parts.clock.now(), Some(&entry)).await?;
+        let (store, now) = (&self.parts.store, self.parts.clock.now());
+        let revoked = match store.revoke_admin_token(&id, now, Some(&entry)).await {
+            Err(StoreError::NotNoted) => store.revoke_admin_token(&id, now, None).await?,
+            revoked => revoked?,
+        };
         Ok(self.parts.recorded(revoked.ok_or(UserError::UnknownToken)?, &[&entry.entry]).await)
     }
 
