@@ -11,7 +11,7 @@ use crate::service::{Site, assert_has};
 
 /// The operations that the calls below leave in the journal. Views of the journal itself, of counts and of settings show nobody, and
 /// leave none.
-const RECORDED: [&str; 26] = [
+const RECORDED: [&str; 27] = [
     "admin-token create",
     "admin-token revoke",
     "admin-token take-over",
