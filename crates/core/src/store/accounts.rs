@@ -49,7 +49,7 @@ pub trait Accounts: Entities {
         entry: Noted<'_>,
     ) -> Stored<Option<AdminToken>> {
         change(self, entry, |tokens: Vec<(TokenHash, AdminToken)>| {
-            let others = tokens.into_iter().map(|(_, other)| other);
+            let others = tokens.into_iter().map(|(_, other)| other).filter(|other| other.id != token.id);
             let namesake = others.rev().find(|other| looks_like(&other.name, &token.name));
             (namesake.is_none().then(|| vec![(*hash, token.clone())]), namesake)
         })

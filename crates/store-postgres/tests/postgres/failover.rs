@@ -82,9 +82,11 @@ impl Writers {
                     let new = store.suppress(std::slice::from_ref(&person), now(), None).await;
                     assert_eq!(new.expect("suppresses"), 1);
                     people.push(person);
-                    let (secret, token) = (TokenSecret::generate(), Token::new("crm", now()));
+                    let name = format!("crm-{writer}-{number}");
+                    let (secret, token) = (TokenSecret::generate(), Token::new(&name, now()));
                     let (secret, token) = (secret.expect("randomness"), token.expect("randomness"));
-                    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+                    let namesake = store.create_token(&secret.hash(), &token, None).await.expect("creates");
+                    assert_eq!(namesake, None);
                     tokens.push(token.id);
                     acknowledged.fetch_add(2, Ordering::SeqCst);
                 }
