@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use contactd_core::RefreshError;
-use contactd_core::store::copying::ChangePoint;
-use contactd_core::store::{StoreError, Stored};
+use contactd_core::store::copying::{AccessChanges, ChangePoint};
+use contactd_core::store::sealing::{RowSum, SealFault, StateKey, do_continue, open_newest};
+use contactd_core::store::{Facts, StoreError, Stored};
 use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, Listening, NewestChanges, PostgresStore};
 
 use crate::settings::NodeSettings;
@@ -20,19 +21,29 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(5);
 const SHORTEST_HEARTBEAT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a database whose rows are not what contactd stored is not looked at again, unless something is changed there.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+
+/// The fact of this node that it has followed a sealed database: it does not follow one without seals any more.
+const SEALED: &str = "follows_seals";
+
 /// What this thread remembers between two looks.
 struct Follower<'a> {
     shared: &'a Shared,
     is_registered: bool,
     next_heartbeat: Instant,
-    /// When tokens and suppressions are counted next.
-    next_count: Instant,
+    /// The sum of the rows that this node holds, if they were sealed.
+    sum: Option<(StateKey, RowSum)>,
+    /// The newest change of a database whose rows are not taken over, and until when it is not looked at again.
+    refused: Option<(ChangePoint, Instant)>,
 }
 
 pub(crate) fn run(shared: &Shared) {
     shared.settings.runtime.block_on(async {
         let now = Instant::now();
-        Follower { shared, is_registered: false, next_heartbeat: now, next_count: now }.run().await;
+        let mut follower =
+            Follower { shared, is_registered: false, next_heartbeat: now, sum: None, refused: None };
+        follower.run().await;
     });
 }
 
@@ -90,7 +101,7 @@ impl Follower<'_> {
     /// Looks at the database once: applies what is new, and sends a heartbeat if it is due.
     async fn look(&mut self) -> Result<(), LookError> {
         let shared = self.shared;
-        let NodeSettings { database, local, put_in_force, .. } = &shared.settings;
+        let database = &*shared.settings.database;
         if !self.is_registered {
             let lineage = self.check_database().await?;
             let is_registered = database.has_node(&shared.settings.node).await?;
@@ -104,29 +115,13 @@ impl Follower<'_> {
         }
         let newest = database.numbers().await?;
         let mine = shared.state().access.clone();
-        let mut is_known = mine.number == 0 || database.knows_access(&mine).await?;
-        if !is_known || newest.access.number != mine.number || !shared.state().access_is_in_force {
-            let mut since = mine.number;
-            let mut changes = database.read_access_since(since).await?;
-            // What was needed may have been removed before it was read, so this is checked afterwards.
-            is_known = is_known && (mine.number == 0 || database.knows_access(&mine).await?);
-            if !is_known {
-                self.check_database().await?;
-                tracing::warn!("the database has another history than this node: everything is copied anew");
-                shared.forget_copy();
-                since = -1;
-                changes = database.read_access_since(since).await?;
-            }
-            let is_whole = since <= 0;
-            local.apply_access(&changes, is_whole)?;
-            put_in_force().await?;
-            let mut state = shared.state();
-            state.access = changes.at;
-            state.access_is_in_force = true;
-            drop(state);
-            self.next_heartbeat = Instant::now();
+        let is_known = mine.number == 0 || database.knows_access(&mine).await?;
+        let is_due = !is_known || newest.access.number != mine.number || !shared.state().access_is_in_force;
+        let was_refused =
+            self.refused.as_ref().is_some_and(|(at, until)| *at == newest.access && Instant::now() < *until);
+        if is_due && !was_refused {
+            self.follow(&mine, is_known).await?;
         }
-        self.count_if_due().await?;
         let mine = shared.state().details.clone();
         if let Some(mine) = mine
             && !database.knows_details(&mine).await?
@@ -144,36 +139,102 @@ impl Follower<'_> {
         Ok(self.beat_if_due().await?)
     }
 
-    /// Compares how many tokens and suppressions there are, once in a lease: rows that came into the database without a change, as
-    /// when its tables are filled one after another by another program, are in no number.
-    async fn count_if_due(&mut self) -> Stored<()> {
+    /// Applies what is new after `mine`, if the seals of the database say that this is what contactd stored. Otherwise this node goes on
+    /// with what it holds.
+    async fn follow(&mut self, mine: &ChangePoint, is_known: bool) -> Result<(), LookError> {
         let shared = self.shared;
-        let NodeSettings { database, local, lease_length, .. } = &shared.settings;
-        if Instant::now() < self.next_count {
-            return Ok(());
+        let NodeSettings { database, local, put_in_force, .. } = &shared.settings;
+        let mut since = mine.number;
+        let mut changes = database.read_access_since(since).await?;
+        // What was needed may have been removed before it was read, so this is checked afterwards.
+        let is_known = is_known && (mine.number == 0 || database.knows_access(mine).await?);
+        if !is_known {
+            self.check_database().await?;
         }
-        self.next_count = Instant::now() + *lease_length;
-        let ((at, there), here) = (database.count_access().await?, local.count_access()?);
-        if at != shared.state().access || there == here {
-            return Ok(());
+        let continues = is_known && self.continues(&changes, mine.number);
+        let mut judged = self.judge(&changes, since).await?;
+        if !continues || since > 0 && matches!(judged, Err(SealFault::Rows)) {
+            // Another history; or this copy itself is wrong.
+            since = -1;
+            changes = database.read_access_since(since).await?;
+            judged = self.judge(&changes, since).await?;
         }
-        if there.suppressions < here.suppressions {
-            // They may have been removed by mistake, and are kept in force here.
-            tracing::error!(
-                database = there.suppressions,
-                copy = here.suppressions,
-                "the database has fewer opt-outs than this node, although none was withdrawn: `contactd node verify`"
-            );
+        let sum = match judged {
+            Ok(sum) => sum,
+            Err(fault) => {
+                if !is_known {
+                    // A command that changes this database does not know that this node may answer.
+                    shared.state().end_lease(&shared.settings);
+                }
+                return self.refuse(mine, changes.at, &fault).await;
+            }
+        };
+        if !continues {
+            tracing::warn!("the database has another history than this node: everything is copied anew");
+            shared.forget_copy();
         }
-        if there.suppressions > here.suppressions || there.tokens > here.tokens {
-            tracing::warn!("the database has more tokens or opt-outs than this node: they are copied anew");
-            let mut state = shared.state();
-            state.end_lease(&shared.settings);
-            state.access = ChangePoint::default();
-            state.access_is_in_force = false;
-            drop(state);
-            shared.heartbeat_due.notify_one();
+        local.apply_access(&changes, since <= 0)?;
+        if sum.is_some() && self.sum.is_none() {
+            local.remember(SEALED, "yes").await?;
         }
+        (self.sum, self.refused) = (sum, None);
+        put_in_force().await?;
+        let mut state = shared.state();
+        state.access = changes.at;
+        state.access_is_in_force = true;
+        drop(state);
+        self.next_heartbeat = Instant::now();
+        Ok(())
+    }
+
+    /// Whether the changes that were read continue what this node holds.
+    fn continues(&self, changes: &AccessChanges, number: i64) -> bool {
+        let is_sealed = changes.changes.last().is_some_and(|newest| newest.seal.is_some());
+        let keys = self.shared.settings.database.keys().filter(|_| is_sealed);
+        keys.is_none_or(|keys| do_continue(&changes.changes, number, keys))
+    }
+
+    /// The sum of all rows once these changes after a number are applied, or why they must not be. `None` if the database was never
+    /// sealed, as far as this node knows: what it has is followed as it is, but not by a new node.
+    async fn judge(
+        &self,
+        changes: &AccessChanges,
+        since: i64,
+    ) -> Stored<Result<Option<(StateKey, RowSum)>, SealFault>> {
+        let NodeSettings { database, local, .. } = &self.shared.settings;
+        let Some(keys) = database.keys() else { return Ok(Ok(None)) };
+        let (key, sealed) = match open_newest(&changes.changes, changes.at.number, keys) {
+            Ok(opened) => opened,
+            Err(SealFault::Unsealed) if since > 0 && local.fact(SEALED).await?.is_none() => {
+                return Ok(Ok(None));
+            }
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut sum = key.sum(changes.rows());
+        if since > 0 {
+            let held = match &self.sum {
+                Some((of, sum)) if of.id() == key.id() => *sum,
+                _ => key.sum(local.read_access()?.rows()),
+            };
+            sum = held.minus(key.sum(local.replaced_by(changes)?.rows())).plus(sum);
+        }
+        Ok(if sum == sealed { Ok(Some((key, sum))) } else { Err(SealFault::Rows) })
+    }
+
+    /// Goes on with what is held, if anything is.
+    async fn refuse(
+        &mut self,
+        mine: &ChangePoint,
+        at: ChangePoint,
+        fault: &SealFault,
+    ) -> Result<(), LookError> {
+        let shared = self.shared;
+        self.refused = Some((at, Instant::now() + REFUSED_PAUSE));
+        if mine.number > 0 && !shared.state().access_is_in_force {
+            (shared.settings.put_in_force)().await?;
+            shared.state().access_is_in_force = true;
+        }
+        shared.note_fault(Some(PostgresStore::access_fault(fault)));
         Ok(())
     }
 
@@ -258,6 +319,7 @@ impl Follower<'_> {
             }
             HeartbeatAnswer::Renewed => self.next_heartbeat = Instant::now() + pause.min(LONGEST_LOOK_PAUSE),
             // The next look finds what is newer.
+            HeartbeatAnswer::Behind if self.refused.is_some() => self.next_heartbeat = Instant::now() + pause,
             HeartbeatAnswer::Behind => self.next_heartbeat = Instant::now(),
             HeartbeatAnswer::Unknown => {
                 shared.state().end_lease(settings);

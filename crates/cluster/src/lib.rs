@@ -11,6 +11,7 @@
 
 mod access;
 mod background;
+mod checking;
 mod details;
 mod entries;
 mod in_force;
@@ -21,6 +22,7 @@ mod node_claim;
 mod nodes;
 mod quota_book;
 mod quotas;
+mod reconciling;
 mod settings;
 mod shipping;
 mod state;
@@ -36,6 +38,7 @@ pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
 pub use node::{Node, NodeError};
 pub use node_claim::data_dir_id;
 pub use nodes::{ForgetError, ListedNode, NodeState, Nodes};
+pub use reconciling::{AccountList, ReconcileError, Reconciled, Reconciling};
 pub use settings::{NodeSettings, PutInForce};
 pub use shipping::{LastLine, Shipping};
 pub use state::NodeStatus;

@@ -40,6 +40,11 @@ impl NodeMeasures {
                 "Whether this node's copy of the database is complete.",
                 u64::from(status.is_loaded),
             ),
+            Family::gauge(
+                "contactd_state_changed_by_hand",
+                "Whether tokens, opt-outs or accounts in the database are not those that contactd stored.",
+                u64::from(self.0.state().fault.is_some()),
+            ),
             by_counter(
                 "contactd_copy_number",
                 "The last change that this node's copy contains.",

@@ -10,7 +10,7 @@ use contactd_store_postgres::new_process_id;
 use crate::metrics::NodeMeasures;
 use crate::settings::NodeSettings;
 use crate::state::{NodeStatus, Shared, State};
-use crate::{access, details, quotas, tidying, wiping};
+use crate::{access, checking, details, quotas, tidying, wiping};
 
 /// Why a node could not start.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,7 @@ impl Node {
             ("node-wiping", wiping::run),
             ("node-quotas", quotas::run),
             ("node-tidying", tidying::run),
+            ("node-checking", checking::run),
         ] {
             let shared = Arc::clone(&shared);
             threads.push(thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?);

@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) told: (i64, i64, bool),
     /// Who has the place of this node, if this process does not get it.
     other_process: Option<OtherProcess>,
+    /// What is wrong with the state that the database holds, if anything is.
+    pub(crate) fault: Option<String>,
     /// What went wrong last on each thread, if it has not been overcome.
     trouble: [Option<String>; 3],
 }
@@ -265,6 +267,28 @@ impl Shared {
             );
             *trouble = Some(what);
         }
+    }
+
+    /// Notes what is wrong with the state that the database holds, and logs it when it is new.
+    pub(crate) fn note_fault(&self, fault: Option<String>) {
+        let mut state = self.state();
+        if state.fault == fault {
+            return;
+        }
+        match &fault {
+            None => tracing::info!("the database holds what contactd stored again"),
+            Some(fault) if state.access_is_in_force => {
+                tracing::error!(
+                    "{fault}; this node goes on with the tokens and opt-outs that it holds: keep its data directory"
+                );
+            }
+            Some(fault) => {
+                tracing::error!(
+                    "{fault}; this node holds nothing yet and takes nothing over, so it answers no lookups"
+                );
+            }
+        }
+        state.fault = fault;
     }
 
     pub(crate) fn note_no_trouble(&self, following: Following) {

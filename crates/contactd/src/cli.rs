@@ -302,6 +302,20 @@ pub(crate) enum NodeCommand {
     /// Compare counts and digests of this machine's copy with the database; exit 1 if they differ
     #[command(after_help = "Example:\n  contactd node verify --data /var/lib/contactd")]
     Verify(JsonArg),
+    /// List the tokens and opt-outs that this machine's node holds and the database does not, because somebody changed its rows by
+    /// hand; with --yes, put them back. Accounts, which no node holds, are listed and accepted as they are. On record
+    #[command(after_help = "Example:\n  contactd node reconcile\n  contactd node reconcile --yes")]
+    Reconcile(NodeReconcileArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeReconcileArgs {
+    /// Put back what this node holds, and accept the accounts that are listed
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) place: String,
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The id of this machine's node; empty if it has none.
+    pub(crate) node: String,
     /// The database of a cluster.
     pub(crate) database: Option<Arc<Database>>,
     /// The files of this machine's node or store.
@@ -73,9 +75,10 @@ impl Context {
         };
         let services = opened.services(in_force, &recorder);
         let lacks_keys = !matches!(opened.config.keys, KeySource::DataDir);
+        let node = opened.node().to_owned();
         let Opened { dir, place, config: Config { networks, .. }, clock, database, files, .. } = opened;
         let actor = actor::of_this_process();
-        Ok(Self { services, actor, dir, place, networks, clock, database, files, lacks_keys, recorder })
+        Ok(Self { services, actor, dir, place, networks, clock, node, database, files, lacks_keys, recorder })
     }
 
     /// The journal of this machine's node. Refuses if there is none.

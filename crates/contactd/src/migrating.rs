@@ -33,6 +33,7 @@ pub(crate) async fn migrate(
     let (patience, data) = (config.cluster.patience, config.data.clone());
     let opened = Opened::open(config, Purpose::Using).await?;
     let database = Arc::new(opening::connect(&url, patience, Purpose::Using, true).await?);
+    database.use_keys(&opened.keys);
     let migration = Migration { files: opened.files()?, database, node: opened.node().to_owned() };
     let migrated = migration.run(&actor::of_this_process(), SystemClock.now(), observer).await?;
     Ok((migrated, format!("database {url}"), DataDir::existing(&data).shown()))

@@ -94,6 +94,7 @@ impl Opened {
         let has_node = makes || Files::is_in(&config.data);
         let dir = if makes { DataDir::make(&config.data)? } else { DataDir::existing(&config.data) };
         let keys = cluster_keys(&database, &dir, &config.keys, makes).await?;
+        database.use_keys(&keys);
         let (files, machine) = if has_node { Some(open_node(&database, &dir).await?) } else { None }.unzip();
         Ok(Self {
             place: format!("database {url}"),

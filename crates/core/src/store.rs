@@ -27,11 +27,12 @@ pub mod moving;
 mod outbox;
 pub mod place;
 mod retention;
+pub mod sealing;
 mod tokens;
 mod withdrawals;
 
 pub use access::{DayHits, Suppressions, Usage};
-pub use accounts::Accounts;
+pub use accounts::{Accounts, accounts_of};
 pub use audit::{
     ActionFilter, AuditFilter, AuditIndex, AuditUsage, EntryPlace, IndexStep, IndexedLine, RequestFilter,
     VisitLines,
@@ -85,6 +86,9 @@ pub enum StoreError {
          on its table outbox"
     )]
     NotNoted,
+    /// Somebody changed rows of the database; the text says which, and what to do.
+    #[error("{0}")]
+    Tampered(String),
     /// It is done in the store, and these nodes of a cluster have not done it in their files. They do it before they answer lookups
     /// again.
     #[error("these nodes have not done it in their files: {}", .0.join(", "))]

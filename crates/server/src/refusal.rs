@@ -95,6 +95,7 @@ impl Refusal {
             Self::Store(
                 StoreError::Engine(_)
                 | StoreError::Damaged(_)
+                | StoreError::Tampered(_)
                 | StoreError::SchemaTooNew { .. }
                 | StoreError::NotNoted
                 | StoreError::Pending(_),

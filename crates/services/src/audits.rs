@@ -11,6 +11,7 @@ mod paging;
 mod questions;
 mod reading;
 mod shipping;
+mod state_check;
 mod usage;
 mod verified;
 mod verify;

@@ -12,12 +12,14 @@ mod waiting;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use contactd_core::DigestKeys;
+use contactd_core::store::sealing::Seal;
 use contactd_core::store::{StoreError, Stored};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle};
@@ -29,6 +31,7 @@ use waiting::{Waiting, unknown};
 use crate::Settings;
 use crate::connecting::{Connecting, Session, Values};
 use crate::failure::{Failure, Tried};
+use crate::sealing::Sealing;
 
 pub(crate) use crate::work::{Counter, Work};
 
@@ -71,6 +74,8 @@ pub(crate) struct Database {
     /// The last numbers that were committed here, of tokens and suppressions and of details. What is read later may come from a
     /// former primary that still runs and does not know them.
     committed: [AtomicI64; 2],
+    /// With what changes are sealed. A command or a server has them before it changes anything.
+    pub(crate) keys: OnceLock<DigestKeys>,
 }
 
 impl Database {
@@ -94,6 +99,7 @@ impl Database {
             statement: (settings.patience / 4).clamp(SHORTEST_STATEMENT, LONGEST_STATEMENT),
             on_wait: settings.on_wait,
             committed: Default::default(),
+            keys: OnceLock::new(),
         })
     }
 
@@ -152,11 +158,17 @@ impl Database {
                     return Ok(Attempt::MadeEarlier);
                 }
             };
-            let working = work(self.work(&session, number));
-            let done = self.watched(&session, working).await?;
+            let sealing = match self.keys.get() {
+                Some(keys) if counter.is_sealed() => {
+                    Some(Arc::new(Sealing::begin(keys, &session, counter, (number, id)).await?))
+                }
+                _ => None,
+            };
+            let begun = Work { sealing, ..self.work(&session, number) };
+            let done = self.watched(&session, work(begun.clone())).await?;
             let is_change = is_change(&done);
             if is_change {
-                self.count(&session, counter, number, id).await?;
+                self.count(&session, counter, (number, id), begun.seal()).await?;
             }
             match self.commit(&session).await {
                 Ok(()) => {
@@ -370,7 +382,7 @@ impl Database {
     }
 
     fn work(&self, session: &Arc<Session>, number: i64) -> Work {
-        Work { session: Arc::clone(session), number }
+        Work { session: Arc::clone(session), number, sealing: None }
     }
 
     /// Begins a change that takes long and cannot be repeated. Nothing is changed if this fails. Whoever does not commit it has to [cut](Work::cut) it.
@@ -403,7 +415,7 @@ impl Database {
         let Work { session, number, .. } = work;
         let mut is_unknown = false;
         let committed = async {
-            self.count(&session, counter, number, &id).await?;
+            self.count(&session, counter, (number, &id), None).await?;
             let committed = self.commit(&session).await;
             is_unknown = committed.as_ref().is_err_and(Failure::is_passing);
             committed
@@ -477,7 +489,7 @@ impl Database {
         match counter {
             Counter::Access => Some(&self.committed[0]),
             Counter::Details => Some(&self.committed[1]),
-            Counter::Usage => None,
+            Counter::Accounts | Counter::Usage => None,
         }
     }
 
@@ -506,15 +518,25 @@ impl Database {
         Ok(Begun::Next(number + 1))
     }
 
-    /// Stores the number and the id of a change.
-    async fn count(&self, session: &Session, counter: Counter, number: i64, id: &[u8]) -> Tried<()> {
+    /// Stores the number and the id of a change, and its seal.
+    async fn count(
+        &self,
+        session: &Session,
+        counter: Counter,
+        (number, id): (i64, &[u8]),
+        seal: Option<Seal>,
+    ) -> Tried<()> {
         let (name, number) = (counter.name(), &number);
         let count = async {
             // A commit that notifies waits for every other one, and that may wait for a standby. All the work is not discarded for it.
             let count = "WITH counted AS (UPDATE counters SET number = $2 WHERE counter = $1),
-                    stored AS (INSERT INTO changes (counter, number, id) VALUES ($1, $2, $3))
-                SELECT pg_notify('contactd', ''), set_config('lock_timeout', '0', TRUE) WHERE $1 <> 'usage'";
-            session.execute(count, &[&name, number, &id]).await.map(|_| ())
+                    stored AS (INSERT INTO changes (counter, number, id, seal_key, seal_sum, seal_tag)
+                        VALUES ($1, $2, $3, $4, $5, $6))
+                SELECT pg_notify('contactd', ''), set_config('lock_timeout', '0', TRUE)
+                    WHERE $1 NOT IN ('usage', 'accounts')";
+            let key = seal.as_ref().map(|seal| &seal.key);
+            let (sum, tag) = seal.as_ref().map(|seal| (&seal.sum[..], &seal.tag[..])).unzip();
+            session.execute(count, &[&name, number, &id, &key, &sum, &tag]).await.map(|_| ())
         };
         self.within(self.statement, count).await
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use contactd_core::Timestamp;
+use contactd_core::store::sealing::BoundRow;
 use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stored};
 use tokio_postgres::Row;
 
@@ -22,20 +23,20 @@ impl Entities for PostgresStore {
         decide: Decide<'_>,
         entry: Noted<'_>,
     ) -> Stored<Vec<EntityRow>> {
-        let counter = match table {
-            EntityTable::Tokens => Counter::Access,
-            EntityTable::Users | EntityTable::AdminTokens => Counter::Usage,
-        };
         // The lock of the counter keeps all other changes of the table out.
         let change = move |work: Work| async move {
             let rows = list_since(&work, table, -1).await?;
             if let Some(stored) = decide(&rows)? {
+                put(&work, table, &rows, &stored).await?;
                 outbox::add(&work, entry, &[]).await?;
-                put(&work, table, &stored).await?;
             }
             Ok(rows)
         };
-        self.database.change(counter, change).await
+        self.database.change(Counter::of(table), change).await
+    }
+
+    async fn check_accounts(&self) -> Stored<()> {
+        self.check_users().await
     }
 
     async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Stored<()> {
@@ -64,14 +65,22 @@ pub(crate) async fn list_since(work: &Work, table: EntityTable, number: i64) -> 
     Ok(work.query(&list, &[&number]).await?.iter().map(row).collect())
 }
 
-/// Stores rows, each in place of the one with its id.
-pub(crate) async fn put(work: &Work, table: EntityTable, rows: &[EntityRow]) -> Tried<()> {
+/// Stores rows, each in place of the one with its id among those that are held.
+pub(crate) async fn put(
+    work: &Work,
+    table: EntityTable,
+    held: &[EntityRow],
+    rows: &[EntityRow],
+) -> Tried<()> {
     let put = format!(
         "INSERT INTO {} (id, family, body, number) VALUES ($1, $2, $3, $4)
          ON CONFLICT (id) DO UPDATE SET family = excluded.family, body = excluded.body, number = excluded.number",
         table.name()
     );
-    for row in rows {
+    for (at, row) in rows.iter().enumerate() {
+        let before = rows[..at].iter().rev().chain(held).find(|before| before.id == row.id);
+        let [before, after] = [before, Some(row)].map(|row| row.map(|row| BoundRow::Entity(table, row)));
+        work.replace(before, after);
         work.execute(&put, &[&row.id, &row.family, &row.body, &work.number]).await?;
     }
     Ok(())

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_core::store::copying::{
-    AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopyDigest,
-    DetailsChanges, DetailsChunk, DetailsDigest, access_digest,
+    AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopyDigest, DetailsChanges,
+    DetailsChunk, DetailsDigest, access_digest,
 };
 use contactd_core::store::place::{IDS_OF_PLACE, place_of};
 use contactd_core::store::{EntityTable, Stored};
@@ -16,6 +16,8 @@ use crate::connecting::Session;
 use crate::database::{Counter, LONGEST_STATEMENT, Work};
 use crate::failure::{Failure, Tried};
 use crate::nodes::{knows, newest};
+use crate::sealing::changes_between;
+use crate::suppressions::copied;
 use crate::usage::unsigned;
 use crate::{PostgresStore, entities};
 
@@ -164,7 +166,7 @@ impl PostgresStore {
                     break;
                 }
             }
-            let AccessChanges { mut tokens, mut suppressions, at } = access_since(&work, -1).await?;
+            let AccessChanges { mut tokens, mut suppressions, at, .. } = access_since(&work, -1).await?;
             suppressions.retain(|suppression| !suppression.is_removed);
             let (profiles, details, details_digest) = digest.finish();
             Ok(CopyDigest {
@@ -226,16 +228,13 @@ impl Listening<'_> {
 async fn access_since(work: &Work, number: i64) -> Tried<AccessChanges> {
     let suppressions = "SELECT digest, key, suppressed_at, is_removed FROM suppressions WHERE number > $1 ORDER BY digest, key";
     let suppressions = work.query(suppressions, &[&number]).await?;
-    let suppression = |row: &Row| CopiedSuppression {
-        digest: row.get(0),
-        key: row.get(1),
-        suppressed_at: row.get(2),
-        is_removed: row.get(3),
-    };
+    let at = newest(work, Counter::Access).await?;
+    let from = if number > 0 { number } else { at.number };
     Ok(AccessChanges {
         tokens: entities::list_since(work, EntityTable::Tokens, number).await?,
-        suppressions: suppressions.iter().map(suppression).collect(),
-        at: newest(work, Counter::Access).await?,
+        suppressions: suppressions.iter().map(copied).collect(),
+        changes: changes_between(work, Counter::Access, from - 1, at.number).await?,
+        at,
     })
 }
 

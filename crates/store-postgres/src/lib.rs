@@ -25,8 +25,10 @@ mod nodes;
 mod outbox;
 mod places;
 mod quotas;
+mod reconciling;
 mod rows;
 mod schema;
+mod sealing;
 mod suppressions;
 mod sweep;
 mod totals;
@@ -40,6 +42,7 @@ mod work;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use contactd_core::DigestKeys;
 use contactd_core::store::Stored;
 
 use crate::database::Database;
@@ -52,6 +55,8 @@ pub use nodes::{
     ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker, new_process_id,
 };
 pub use quotas::{QuotaKey, UnitsAsked};
+pub use reconciling::{Difference, DifferentRow};
+pub use sealing::CheckedRows;
 pub use url::{StoreUrl, UrlError};
 
 /// A database.
@@ -80,5 +85,15 @@ impl PostgresStore {
         let database = Database::new(settings)?;
         schema::bring_up_to_date(&database, makes_tables).await?;
         Ok(Self { database, claim: OnceLock::new() })
+    }
+
+    /// Says with which keys tokens, suppressions and accounts are sealed and checked. Without them, they are neither.
+    pub fn use_keys(&self, keys: &DigestKeys) {
+        let _ = self.database.keys.set(keys.clone());
+    }
+
+    /// These keys.
+    pub fn keys(&self) -> Option<&DigestKeys> {
+        self.database.keys.get()
     }
 }

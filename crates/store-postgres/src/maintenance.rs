@@ -139,8 +139,18 @@ impl Maintenance for PostgresStore {
     }
 
     async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Stored<TakenOver> {
-        let change = move |work: Work| async move { withdrawals::take_over(&work, withdrawals, at).await };
-        self.database.change(Counter::Access, change).await
+        let mut taken = TakenOver::default();
+        for counter in [Counter::Access, Counter::Accounts] {
+            let change = move |work: Work| async move {
+                withdrawals::take_over(&work, counter, withdrawals, at, taken).await
+            };
+            taken = self.database.change(counter, change).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn check_state(&self, noted: &[String]) -> Stored<Vec<String>> {
+        self.find_faults(noted).await
     }
 }
 
@@ -151,7 +161,7 @@ const CHECKS: &[(&str, &str)] = &[
         "the number of profiles is not one number that is 0 or more",
     ),
     ("SELECT EXISTS (SELECT 1 FROM totals WHERE count < 0)", "a total of details is less than 0"),
-    ("SELECT count(*) <> 3 FROM counters", "a counter of changes is missing"),
+    ("SELECT count(*) <> 4 FROM counters", "a counter of changes is missing"),
     (
         "SELECT EXISTS (SELECT 1 FROM changes JOIN counters USING (counter) WHERE changes.number > counters.number)",
         "a change has a higher number than the counter of changes",

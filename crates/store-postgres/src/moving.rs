@@ -62,9 +62,14 @@ impl PostgresStore {
 
     /// Stores rows of a table, and notes how far the move is.
     pub async fn put_moved(&self, node: &str, table: usize, rows: &MovedRows) -> Stored<()> {
-        let counter = if MOVED[table].part == Part::Access { Counter::Access } else { Counter::Details };
+        let counter = match MOVED[table].to {
+            "users" | "admin_tokens" => Counter::Accounts,
+            _ if MOVED[table].part == Part::Access => Counter::Access,
+            _ => Counter::Details,
+        };
         let put = move |work: Work| async move {
             copy(&work, &MOVED[table], rows).await?;
+            work.seal_all(counter).await?;
             let next = if rows.next.is_some() { table } else { table + 1 };
             note(&work, &format(node, next, rows.next)).await
         };

@@ -26,11 +26,11 @@ pub(crate) fn from_text(row: &Row, column: usize) -> Tried<AdminEntry> {
     serde_json::from_str(row.get(column)).map_err(|_| Failure::damaged("an administrative entry"))
 }
 
-/// Adds an entry, with the counts of its change, in the transaction of the change. Adding it twice is not an error. Fails if it is
-/// not there afterwards, as it was given: a rule or a trigger can prevent that.
+/// Adds an entry, with the counts and the seal of its change, in the transaction of the change: after all rows of that are stored.
+/// Adding it twice is not an error. Fails if it is not there afterwards, as it was given: a rule or a trigger can prevent that.
 pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -> Tried<()> {
     let Some(entry) = entry else { return Ok(()) };
-    let text = to_text(&entry.counted(counts))?;
+    let text = to_text(&AdminEntry { state: work.noted_seal(), ..entry.counted(counts) })?;
     // In a WITH, PostgreSQL refuses it if the table has rules. Otherwise, a statement that a rule makes nothing of would stay so for
     // this connection after the rule is gone.
     let insert =

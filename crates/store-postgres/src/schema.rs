@@ -6,7 +6,11 @@ use contactd_core::store::{StoreError, Stored};
 use crate::database::Database;
 use crate::failure::Tried;
 
-const STEPS: &[&str] = &[include_str!("../schema/contactd.sql"), include_str!("../schema/journal-lists.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../schema/contactd.sql"),
+    include_str!("../schema/journal-lists.sql"),
+    include_str!("../schema/sealed.sql"),
+];
 
 /// The names of all tables.
 pub(crate) fn tables() -> Vec<&'static str> {

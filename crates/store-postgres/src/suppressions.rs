@@ -1,8 +1,13 @@
 //! Suppressions: digests and the ids of their keys. One that was taken back stays until every node has seen that.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
+use contactd_core::store::copying::CopiedSuppression;
+use contactd_core::store::sealing::BoundRow;
 use contactd_core::store::{Noted, Stored, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
+use tokio_postgres::Row;
 
 use crate::database::{Counter, Work};
 use crate::failure::{Failure, Tried};
@@ -34,6 +39,9 @@ impl Suppressions for PostgresStore {
     async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Stored<u64> {
         let change = move |work: Work| async move {
             let (digests, keys) = columns(subjects);
+            for row in held(&work, &digests, &keys).await? {
+                work.replace(Some((&row).into()), None);
+            }
             let changed = work.execute(UNSUPPRESS, &[&digests, &keys, &work.number]).await?;
             note(&work, entry, subjects, changed).await
         };
@@ -68,7 +76,39 @@ pub(crate) async fn add(
         keys.push(subject.key.as_str());
         times.push(at.millis());
     }
+    // Computed from what was given: what the database says that it stored need not be that.
+    let mut new: BTreeMap<(Vec<u8>, String), i64> = BTreeMap::new();
+    for ((digest, key), at) in digests.iter().zip(&keys).zip(&times) {
+        let first = new.entry((digest.to_vec(), (*key).to_owned()));
+        first.and_modify(|first| *first = (*first).min(*at)).or_insert(*at);
+    }
+    for row in held(work, &digests, &keys).await? {
+        new.remove(&(row.digest, row.key));
+    }
+    for ((digest, key), at) in new {
+        work.replace(None, Some(BoundRow::Suppression(&digest, &key, at)));
+    }
     Ok(work.execute(SUPPRESS, &[&digests, &keys, &times, &work.number]).await?)
+}
+
+/// Which of these are suppressed, if that has to be known for a seal.
+async fn held(work: &Work, digests: &[&[u8]], keys: &[&str]) -> Tried<Vec<CopiedSuppression>> {
+    if !work.is_sealed() {
+        return Ok(Vec::new());
+    }
+    let held = "SELECT digest, key, suppressed_at, is_removed FROM suppressions
+        WHERE NOT is_removed AND (digest, key) IN (SELECT * FROM unnest($1::bytea[], $2::text[]))";
+    Ok(work.query(held, &[&digests, &keys]).await?.iter().map(copied).collect())
+}
+
+/// A row as nodes copy it.
+pub(crate) fn copied(row: &Row) -> CopiedSuppression {
+    CopiedSuppression {
+        digest: row.get(0),
+        key: row.get(1),
+        suppressed_at: row.get(2),
+        is_removed: row.get(3),
+    }
 }
 
 fn columns(subjects: &[SubjectDigest]) -> (Vec<&[u8]>, Vec<&str>) {

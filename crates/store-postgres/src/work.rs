@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use contactd_core::store::EntityTable;
 use tokio_postgres::{Error, Row};
 
 use crate::connecting::{Session, Values};
+use crate::sealing::Sealing;
 
 /// Which counter a change increases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,9 @@ pub(crate) enum Counter {
     Access,
     /// Details.
     Details,
-    /// What nodes do not follow: usage that is added up, users and admin tokens.
+    /// Users and admin tokens. Nodes do not follow them.
+    Accounts,
+    /// Usage that is added up. Nodes do not follow it.
     Usage,
 }
 
@@ -23,6 +27,30 @@ impl Counter {
         match self {
             Self::Access => "access",
             Self::Details => "details",
+            Self::Accounts => "accounts",
+            Self::Usage => "usage",
+        }
+    }
+
+    /// The counter of a table.
+    pub(crate) const fn of(table: EntityTable) -> Self {
+        match table {
+            EntityTable::Tokens => Self::Access,
+            EntityTable::Users | EntityTable::AdminTokens => Self::Accounts,
+        }
+    }
+
+    /// Whether its changes are sealed.
+    pub(crate) const fn is_sealed(self) -> bool {
+        matches!(self, Self::Access | Self::Accounts)
+    }
+
+    /// What it counts the changes of.
+    pub(crate) const fn rows(self) -> &'static str {
+        match self {
+            Self::Access => "tokens and opt-outs",
+            Self::Details => "details",
+            Self::Accounts => "users and admin tokens",
             Self::Usage => "usage",
         }
     }
@@ -30,7 +58,7 @@ impl Counter {
     /// How long to wait for another change of the same counter. An import holds the one of details for long.
     pub(crate) const fn lock_timeout(self) -> Duration {
         match self {
-            Self::Access | Self::Usage => Duration::from_secs(2),
+            Self::Access | Self::Accounts | Self::Usage => Duration::from_secs(2),
             Self::Details => Duration::from_millis(500),
         }
     }
@@ -42,6 +70,8 @@ pub(crate) struct Work {
     pub(crate) session: Arc<Session>,
     /// The number of this change.
     pub(crate) number: i64,
+    /// Its seal, if it gets one.
+    pub(crate) sealing: Option<Arc<Sealing>>,
 }
 
 impl Work {

@@ -111,6 +111,12 @@ impl From<StoreError> for Refusal {
             StoreError::OutcomeUnknown(_) => Self::unavailable(
                 "The store stopped answering while it stored the change. It was made once or not at all: look, or do it again, which is safe.",
             ),
+            StoreError::Tampered(_) => {
+                tracing::error!(target: "contactd::admin", %error, "nobody can log in");
+                Self::unavailable(
+                    "The users and admin tokens in the database are not those that contactd stored, so nobody can log in. Ask the operator to run contactd node reconcile.",
+                )
+            }
             StoreError::Engine(_)
             | StoreError::Damaged(_)
             | StoreError::SchemaTooNew { .. }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use contactd_cluster::Nodes;
+use contactd_core::store::Maintenance as _;
 use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
 use contactd_services::clock_finding;
@@ -13,6 +14,7 @@ use crate::cli::Everywhere;
 use crate::config::{self, Config};
 use crate::context::Context;
 use crate::data_dir::{DataDir, NoDataDir};
+use crate::engine::Database;
 use crate::{output, progress, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
@@ -91,6 +93,20 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     findings
 }
 
+/// Whether tokens, opt-outs and accounts are those that contactd stored.
+async fn state_findings(database: &Database) -> Vec<Finding> {
+    let advice =
+        "keep the data directory of every node, and run `contactd node reconcile` on the machine of one";
+    match database.check_state(&[]).await {
+        Ok(faults) if faults.is_empty() => {
+            let message = "tokens, opt-outs and accounts are those that contactd stored";
+            vec![Finding::ok("state", message.to_owned())]
+        }
+        Ok(faults) => faults.into_iter().map(|fault| Finding::fail("state", fault, advice)).collect(),
+        Err(error) => vec![Finding::fail("state", error.to_string(), "check the database")],
+    }
+}
+
 async fn examine_store(config: Config) -> Vec<Finding> {
     let (path, is_cluster) = (config.data.clone(), config.is_cluster());
     match Context::open(config).await {
@@ -101,6 +117,7 @@ async fn examine_store(config: Config) -> Vec<Finding> {
             let mut findings = found.await;
             if let Some(database) = &context.database {
                 findings.extend(Nodes::new(Arc::clone(database)).findings().await);
+                findings.extend(state_findings(database).await);
             }
             findings
         }

@@ -1,4 +1,6 @@
-//! `contactd node list`, `forget`, `verify`
+//! `contactd node list`, `forget`, `verify`, `reconcile`
+
+mod reconcile;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use contactd_cluster::{ListedNode, Nodes, Verified};
 use contactd_core::hex;
+use contactd_core::store::Maintenance as _;
 use contactd_core::store::copying::CopyDigest;
 use serde_json::{Value, json};
 
@@ -27,8 +30,10 @@ pub(crate) async fn run(context: &Context, command: &NodeCommand) -> anyhow::Res
             context.require_node()?;
             let files = context.files.as_ref().context("there is no node here")?;
             let verifying = contactd_cluster::verify(files, database, COMPARE_TIMEOUT);
-            show(&progress::during("comparing the copy with the database", verifying).await?, args.json)
+            let verified = progress::during("comparing the copy with the database", verifying).await?;
+            show(&verified, &database.check_state(&[]).await?, args.json)
         }
+        NodeCommand::Reconcile(args) => reconcile::run(context, args).await,
     }
 }
 
@@ -90,13 +95,17 @@ fn shown(digest: &CopyDigest) -> Value {
     })
 }
 
-fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
+fn show(verified: &Verified, faults: &[String], json: bool) -> anyhow::Result<ExitCode> {
     let (copy, database, words) = match verified {
         Verified::Equal(both) => (both, both, "equal: the copy holds what the database holds"),
+        Verified::Different { copy, database } if copy.access_digest != database.access_digest => (
+            copy,
+            database,
+            "DIFFERENT: the tokens and opt-outs in the database are not those that this node holds. Keep this data directory: `contactd node \
+             reconcile` shows which they are, and with --yes puts back what this node holds",
+        ),
         Verified::Different { copy, database }
-            if database.profiles < copy.profiles
-                || database.details < copy.details
-                || database.suppressions < copy.suppressions =>
+            if database.profiles < copy.profiles || database.details < copy.details =>
         {
             (
                 copy,
@@ -117,9 +126,11 @@ fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
             "not compared: the copy does not follow the database; look at the log of the server",
         ),
     };
-    let is_equal = matches!(verified, Verified::Equal(_));
+    let is_equal = matches!(verified, Verified::Equal(_)) && faults.is_empty();
     if json {
-        output::json(&json!({ "isEqual": is_equal, "copy": shown(copy), "database": shown(database) }))?;
+        output::json(
+            &json!({ "isEqual": is_equal, "faults": faults, "copy": shown(copy), "database": shown(database) }),
+        )?;
     } else {
         let row = |name: &str, of: fn(&CopyDigest) -> String| vec![name.to_owned(), of(copy), of(database)];
         let rows = vec![
@@ -133,6 +144,7 @@ fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
             row("digest of tokens and opt-outs", |digest| hex::encode(&digest.access_digest[..8])),
         ];
         output::table(&["", "COPY", "DATABASE"], &rows)?;
+        faults.iter().try_for_each(|fault| output::data(format_args!("WRONG {fault}")))?;
         output::data(format_args!("{words}"))?;
     }
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -79,6 +79,7 @@ mod small_disk;
 mod stop;
 mod suppress;
 mod systemd;
+mod tampered;
 mod tls;
 mod tls_client;
 mod token_changes;

@@ -13,7 +13,7 @@ use crate::service::{PHONE, Service, Site, eventually};
 
 const LEASE: &str = "lease = \"2s\"\n";
 
-fn sql(url: &str, sql: &str) -> String {
+pub(crate) fn sql(url: &str, sql: &str) -> String {
     TestServer::shared().sql(url.rsplit('/').next().expect("a name"), sql)
 }
 
@@ -115,23 +115,4 @@ fn a_database_into_which_a_store_is_being_moved_is_refused_until_all_of_it_is_th
     }
     sql(&url, "UPDATE contactd.facts SET value = 'abcd done' WHERE name = 'move'");
     site.ok(&["stats"]);
-}
-
-#[test]
-fn opt_outs_that_come_into_the_database_without_a_change_are_copied_and_lost_ones_stay_in_force() {
-    let (nodes, token) = nodes(&["a"], LEASE);
-    let node = &nodes[0];
-    let url = node.site.database().expect("a database").to_owned();
-    node.site.ok(&["suppress", ADA]);
-    // As if another program filled the tables one after another.
-    sql(&url, "CREATE TABLE kept AS SELECT * FROM contactd.suppressions; DELETE FROM contactd.suppressions");
-    eventually("it tells", || node.log.text().contains("the database has fewer opt-outs than this node"));
-    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "it may be a mistake");
-    let fresh = machine(&url, &node.site).serve_with(&[], &crate::cluster::named("b", LEASE));
-    assert_eq!(fresh.look_up(PHONE, &token, ADA).status, 200, "this one cannot know");
-    sql(&url, "INSERT INTO contactd.suppressions SELECT * FROM kept");
-    eventually("it is in force", || fresh.look_up(PHONE, &token, ADA).status == 404);
-    for node in [node, &fresh] {
-        eventually("both are equal", || node.site.run(&["node", "verify"]).code == 0);
-    }
 }

@@ -37,6 +37,9 @@ pub struct AdminEntry {
     /// What it was about, if that is not a person: the name of a source, the id of a token, the names of settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
+    /// The seal of the state after a change of tokens, opt-outs or accounts of a cluster: its counter, its number and its tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
 }
 
 /// How many subjects an entry names.
@@ -82,6 +85,7 @@ impl AdminEntry {
             subjects: Vec::new(),
             ticket: actor.ticket.as_deref().map(shortened),
             what: None,
+            state: None,
         }
     }
 

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use crate::access::ByFirstBytes;
+use crate::store::sealing::StateKey;
 use crate::{ContactValue, Kind, Profile, ShortDigest, hex};
 
 /// What can be suppressed.
@@ -32,6 +33,7 @@ pub struct DigestKey {
     of_phones: [u8; 32],
     of_emails: [u8; 32],
     of_request_ids: [u8; 32],
+    of_state: [u8; 32],
 }
 
 impl DigestKey {
@@ -44,6 +46,7 @@ impl DigestKey {
             of_phones: derived("phone numbers"),
             of_emails: derived("e-mail addresses"),
             of_request_ids: derived("request ids"),
+            of_state: derived("state of the store"),
         }
     }
 
@@ -152,6 +155,12 @@ impl DigestKeys {
         self.0.iter().map(|key| ShortDigest::of(&digest(&key.of_request_ids, id))).collect()
     }
 
+    /// The key with which the rows of the store are sealed, under the digest key of this id; `None` if that is not here.
+    pub fn state_key(&self, id: &str) -> Option<StateKey> {
+        let key = self.0.iter().find(|key| key.id == id)?;
+        Some(StateKey::new(id, key.of_state))
+    }
+
     /// How an entry of the journal names a subject.
     pub fn named(&self, subject: Subject<'_>) -> Option<String> {
         self.digest(subject).map(|digest| digest.name())
@@ -174,7 +183,7 @@ pub struct SubjectDigest {
 
 impl SubjectDigest {
     /// How an entry of the journal names it: the beginnings of the key's id and of the digest.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let key = self.key.get(..8).unwrap_or(&self.key);
         format!("{key}:{}", hex::encode(&self.bytes[..16]))
     }

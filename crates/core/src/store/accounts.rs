@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::store::entities::{Entities, EntityTable, change, list};
+use crate::store::entities::{Entities, EntityRow, EntityTable, change, from_rows, list};
 use crate::store::{Noted, Stored};
 use crate::{AdminToken, Timestamp, TokenHash, User, UserChange, UserChanged, looks_like};
 
@@ -19,8 +19,9 @@ pub trait Accounts: Entities {
         .await
     }
 
-    /// The user with this name.
+    /// The user with this name, who logs in or is logged in. Fails if the accounts are not those that contactd stored.
     async fn find_user(&self, name: &str) -> Stored<Option<User>> {
+        self.check_accounts().await?;
         Ok(self.list_users().await?.into_iter().find(|user| user.name == name))
     }
 
@@ -56,8 +57,9 @@ pub trait Accounts: Entities {
         .await
     }
 
-    /// The admin token with this hash, live or not.
+    /// The admin token with this hash, live or not. Fails if the accounts are not those that contactd stored.
     async fn find_admin_token(&self, hash: &TokenHash) -> Stored<Option<AdminToken>> {
+        self.check_accounts().await?;
         let tokens: Vec<(TokenHash, AdminToken)> = list(self).await?;
         Ok(tokens.into_iter().find(|(known, _)| known == hash).map(|(_, token)| token))
     }
@@ -111,4 +113,10 @@ async fn change_token(
         (found.clone().map(|found| vec![found]), found.map(|(_, token)| token))
     })
     .await
+}
+
+/// The users and the admin tokens in rows of their tables.
+pub fn accounts_of(users: &[EntityRow], tokens: &[EntityRow]) -> Stored<(Vec<User>, Vec<AdminToken>)> {
+    let tokens = from_rows::<(TokenHash, AdminToken)>(tokens)?;
+    Ok((from_rows(users)?, tokens.into_iter().map(|(_, token)| token).collect()))
 }

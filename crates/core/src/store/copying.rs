@@ -5,8 +5,9 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::store::EntityRow;
 use crate::store::place::place_of;
+use crate::store::sealing::{BoundRow, SealedChange};
+use crate::store::{EntityRow, EntityTable};
 
 /// A change of the source of truth: its number, and a random id that says in which history it has that number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,6 +73,16 @@ pub struct AccessChanges {
     pub suppressions: Vec<CopiedSuppression>,
     /// The newest change that this contains.
     pub at: ChangePoint,
+    /// The changes since the one before that number, in order; only the newest two if all rows were read.
+    pub changes: Vec<SealedChange>,
+}
+
+impl AccessChanges {
+    /// The rows that are bound by seals.
+    pub fn rows(&self) -> impl Iterator<Item = BoundRow<'_>> {
+        let tokens = self.tokens.iter().map(|row| BoundRow::Entity(EntityTable::Tokens, row));
+        tokens.chain(self.suppressions.iter().filter(|row| !row.is_removed).map(BoundRow::from))
+    }
 }
 
 /// A part of the details, in the order of their ids. It contains whole places.

@@ -29,6 +29,9 @@ pub struct VerifiedJournals {
     /// Nodes without a journal that had lines in the index. These were removed.
     #[serde(rename = "unknownNodes", skip_serializing_if = "Vec::is_empty")]
     pub unknown_nodes: Vec<String>,
+    /// What is wrong with tokens, opt-outs and accounts, compared with what the journals say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<String>,
 }
 
 /// The result of checking the copy of a node's journal.
@@ -108,12 +111,24 @@ impl VerifiedJournals {
     /// The result, before any copy is checked.
     pub(super) fn new(files: Option<Verification>) -> Self {
         let is_whole = files.as_ref().is_none_or(Verification::is_whole);
-        Self { is_whole, files, copies: Vec::new(), unknown_roots: Vec::new(), unknown_nodes: Vec::new() }
+        Self {
+            is_whole,
+            files,
+            copies: Vec::new(),
+            unknown_roots: Vec::new(),
+            unknown_nodes: Vec::new(),
+            state: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, copy: VerifiedCopy) {
         self.is_whole &= copy.is_whole;
         self.copies.push(copy);
+    }
+
+    pub(super) fn add_state(&mut self, faults: Vec<String>) {
+        self.is_whole &= faults.is_empty();
+        self.state = faults;
     }
 
     /// The line that was noted down is of a node whose journal was not checked.
@@ -163,6 +178,7 @@ impl VerifiedJournals {
             }
         }
         let unknown = self.unknown_roots.iter();
+        words.extend(self.state.iter().map(|fault| format!("WRONG {fault}")));
         words.extend(unknown.map(|root| format!("WRONG no journal has the root {root}, which was given")));
         words.extend(self.unknown_nodes.iter().map(|node| format!("WRONG {}", unknown_node(node))));
         words
@@ -189,7 +205,7 @@ impl VerifiedJournals {
         let unknown =
             self.unknown_roots.iter().map(|root| format!("no journal has the root {root}, which was given"));
         let nodes = self.unknown_nodes.iter().map(|node| unknown_node(node));
-        of_files.chain(of_copies).chain(unknown).chain(nodes).next()
+        of_files.chain(of_copies).chain(unknown).chain(nodes).chain(self.state.iter().cloned()).next()
     }
 }
 

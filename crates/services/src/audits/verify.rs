@@ -67,6 +67,9 @@ impl Audits {
         if !copies.is_empty() && query.node.is_none() {
             verified.find_unknown(&query.roots);
         }
+        if query.node.is_none() {
+            verified.add_state(self.check_state().await?);
+        }
         let is_given = !query.roots.is_empty() || query.noted.is_some();
         if query.node.is_none() && (verified.is_whole || !is_given) {
             remember(&self.parts, &verified).await?;

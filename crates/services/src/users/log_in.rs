@@ -1,6 +1,7 @@
 //! Logging in.
 
 use contactd_core::accepted_step;
+use contactd_core::store::StoreError;
 use contactd_core::{Actor, NotRecorded, PasswordHash, User, UserChange, UserChanged, Via};
 
 use super::{LoginError, Users};
@@ -20,7 +21,7 @@ impl Users {
         password: &str,
         code: Option<&str>,
     ) -> Result<User, LoginError> {
-        let found = self.parts.store.find_user(&name.trim().to_ascii_lowercase()).await?;
+        let found = self.find_right(via, &name.trim().to_ascii_lowercase()).await?;
         let hash = found.as_ref().map_or_else(PasswordHash::nobodys, |user| user.password.clone());
         let is_right = hash.is_of(password);
         let actor = Actor::new(found.as_ref().map_or(NOBODY, |user| &user.name), via);
@@ -57,7 +58,7 @@ impl Users {
     /// Logs a user in who came by a link that was made for them. The caller has checked the link.
     pub async fn log_in_by_link(&self, via: Via, name: &str) -> Result<User, LoginError> {
         let actor = Actor::new(name, via);
-        let found = self.parts.store.find_user(name).await?;
+        let found = self.find_right(via, name).await?;
         let Some(user) = found.filter(User::is_enabled) else {
             return Err(self.refused(&actor, None, LoginError::Wrong).await);
         };
@@ -66,6 +67,16 @@ impl Users {
             UserChanged::Done(user) => Ok(user),
             _ => Err(LoginError::Wrong),
         }
+    }
+
+    /// The user with this name. If somebody changed accounts in the database, that a log-in was refused is on record.
+    async fn find_right(&self, via: Via, name: &str) -> Result<Option<User>, LoginError> {
+        let found = self.parts.store.find_user(name).await;
+        if let Err(StoreError::Tampered(_)) = &found {
+            let actor = Actor::new(NOBODY, via);
+            self.parts.note_failure(&self.parts.entry(&actor, "log in")).await;
+        }
+        Ok(found?)
     }
 
     /// Stores when a user logged in, with the line for the journal.

@@ -194,7 +194,10 @@ async fn changes_of_the_last_hour_and_the_newest_thousand_stay() {
     store.tidy().await.expect("tidies");
     let left = "SELECT counter, count(*), min(number), min(number) FILTER (WHERE number > 7) FROM changes
         GROUP BY counter ORDER BY counter";
-    assert_eq!(sql(&url, left), "access|1001|7|501\ndetails|1001|7|501\nusage|1001|7|501");
+    assert_eq!(
+        sql(&url, left),
+        "access|1001|7|501\naccounts|1001|7|501\ndetails|1001|7|501\nusage|1001|7|501"
+    );
 }
 
 #[tokio::test]

@@ -2,11 +2,43 @@
 
 use contactd_core::store::copying::{AccessChanges, CopiedSuppression};
 use contactd_core::store::{EntityTable, Stored};
-use rusqlite::{Connection, Result, params};
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
-use crate::{SqliteStore, entities};
+use crate::{SqliteStore, connection, entities};
 
 impl SqliteStore {
+    /// All tokens and suppressions of the copy, and the last change that it contains.
+    pub fn read_access(&self) -> Stored<AccessChanges> {
+        connection::stored(|| {
+            let mut main = connection::reader(&self.main_file())?;
+            let main = main.transaction()?;
+            let at = "SELECT number, id FROM copy";
+            let at = main.query_row(at, (), |row| Ok(super::point(row.get(0)?, row.get(1)?))).optional()?;
+            Ok(AccessChanges {
+                tokens: entities::list(&main, EntityTable::Tokens)?,
+                suppressions: suppressions(&main)?,
+                at: at.unwrap_or_default(),
+                changes: Vec::new(),
+            })
+        })
+    }
+
+    /// The rows of the copy that these changes replace.
+    pub fn replaced_by(&self, changes: &AccessChanges) -> Stored<AccessChanges> {
+        self.with_main(|main| {
+            let mut replaced = AccessChanges::default();
+            let mut tokens = entities::list(main, EntityTable::Tokens)?;
+            tokens.retain(|row| changes.tokens.iter().any(|changed| changed.id == row.id));
+            let find = "SELECT digest, key, suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2";
+            let mut find = main.prepare_cached(find)?;
+            for CopiedSuppression { digest, key, .. } in &changes.suppressions {
+                replaced.suppressions.extend(find.query_row(params![digest, key], suppression).optional()?);
+            }
+            replaced.tokens = tokens;
+            Ok(replaced)
+        })
+    }
+
     /// Applies changes of tokens and suppressions in one transaction. If `is_whole`, they are all there are, and whatever
     /// else is held goes.
     pub fn apply_access(&self, changes: &AccessChanges, is_whole: bool) -> Stored<()> {
@@ -55,13 +87,10 @@ fn put_suppressions(connection: &Connection, suppressions: &[CopiedSuppression])
 
 pub(super) fn suppressions(connection: &Connection) -> Result<Vec<CopiedSuppression>> {
     let mut read = connection.prepare("SELECT digest, key, suppressed_at FROM suppressions")?;
-    let rows = read.query_map((), |row| {
-        Ok(CopiedSuppression {
-            digest: row.get(0)?,
-            key: row.get(1)?,
-            suppressed_at: row.get(2)?,
-            is_removed: false,
-        })
-    })?;
-    rows.collect()
+    read.query_map((), suppression)?.collect()
+}
+
+fn suppression(row: &Row<'_>) -> Result<CopiedSuppression> {
+    let (digest, key, suppressed_at) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    Ok(CopiedSuppression { digest, key, suppressed_at, is_removed: false })
 }
