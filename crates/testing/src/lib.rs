@@ -96,6 +96,7 @@ macro_rules! conformance {
             audit: values_ids_counts_and_actions_are_indexed,
             audit: lines_are_visited_newest_first,
             copies: a_copy_of_a_journal_has_every_line_once_or_there_is_none,
+            copies: a_list_is_found_by_its_digests_or_none_is_kept,
             outbox: every_change_stores_its_entry_with_its_counts,
             outbox: nothing_removed_is_no_entry_and_entries_can_be_removed,
             maintenance: a_fact_is_remembered_once_and_can_be_forgotten,

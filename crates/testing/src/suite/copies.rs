@@ -1,7 +1,7 @@
 //! Copies of journals. An engine that only one process uses keeps none.
 
 use contactd_core::store::{CopyStep, EntryPlace, Store};
-use contactd_core::{AuditPosition, SignedLine};
+use contactd_core::{AuditPosition, ShortDigest, SignedLine};
 
 use super::day;
 
@@ -68,4 +68,26 @@ pub async fn a_copy_of_a_journal_has_every_line_once_or_there_is_none(store: &dy
     store.remove_earlier_copies("a").await.expect("removes");
     assert_eq!(store.list_copies().await.expect("lists").len(), usize::from(keeps_copies));
     assert_eq!(store.copy_position("a").await.expect("reads"), keeps_copies.then_some(at(1)));
+}
+
+/// A list is found by each of its digests, in whichever part it is, until it is removed; or none is kept.
+pub async fn a_list_is_found_by_its_digests_or_none_is_kept(store: &dyn Store) {
+    let digests: Vec<ShortDigest> = (0..6).map(|n| ShortDigest([n; 16])).collect();
+    let part = |from: usize| digests[from..from + 2].iter().flat_map(|digest| digest.0).collect::<Vec<u8>>();
+    let keeps_lists = store.lists_with(&[]).await.expect("searches").is_some();
+    for (number, from) in [(1, 3), (0, 1), (0, 1)] {
+        store.add_list_part("ada", number, &part(from)).await.expect("adds");
+    }
+    for (at, digest) in digests.iter().enumerate() {
+        let found = store.lists_with(&[*digest]).await.expect("searches").unwrap_or_default();
+        assert_eq!(found.len(), usize::from(keeps_lists && (1..5).contains(&at)), "{at}");
+    }
+    let read = store.list_part("ada", 1).await.expect("reads");
+    assert_eq!(read, keeps_lists.then(|| part(3)));
+    assert_eq!(store.list_part("ada", 2).await.expect("reads"), None);
+    assert!(store.lists_before(day("2020-01-01")).await.expect("lists").is_empty());
+    let all = store.lists_before(day("2100-01-01")).await.expect("lists");
+    assert_eq!(all.len(), usize::from(keeps_lists));
+    store.remove_list("ada").await.expect("removes");
+    assert_eq!(store.list_part("ada", 0).await.expect("reads"), None);
 }
