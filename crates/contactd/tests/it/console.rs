@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use contactd_core::{Clock, SystemClock};
 use contactd_testing::authenticator_code;
 use serde_json::{Value, json};
 
@@ -50,8 +50,7 @@ const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// The code that an app shows now, or shows in the next half minute. Each counts once.
 pub(crate) fn code(secret: &str, ahead: i64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
-    authenticator_code(secret, i64::try_from(now).expect("a time") / 30 + ahead)
+    authenticator_code(secret, SystemClock.now().seconds() / 30 + ahead)
 }
 
 impl<'a> Browser<'a> {

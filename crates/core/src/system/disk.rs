@@ -183,7 +183,7 @@ mod tests {
         // Others use the same disk meanwhile.
         let most = free - left - (free - left) / 4;
         let mut first = disk.reserve(most).expect("fits");
-        let refused = disk.clone().reserve(most / 2).expect_err("is promised already");
+        let refused = disk.reserve(most / 2).expect_err("is promised already");
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         first.use_up(most / 4 * 3);
         let second = disk.reserve(most / 2).expect("as if it were written elsewhere");
