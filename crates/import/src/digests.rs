@@ -39,12 +39,14 @@ impl Digests {
 
 #[cfg(test)]
 mod tests {
+    use contactd_core::DiskBudget;
+
     use super::*;
     use crate::sort::Sorter;
 
     #[test]
     fn every_digest_comes_once_and_in_order_also_if_they_begin_alike() {
-        let mut sorter = Sorter::new(std::env::temp_dir(), 100);
+        let mut sorter = Sorter::new(DiskBudget::new(std::env::temp_dir()), 100);
         let of = |begin: u8, end: u8| [[begin; 8], [end; 8]].concat();
         for (begin, end) in [(3, 1), (1, 2), (1, 1), (3, 1), (1, 2), (0, 9), (3, 0)] {
             let digest: [u8; 16] = of(begin, end).try_into().expect("16 bytes");
