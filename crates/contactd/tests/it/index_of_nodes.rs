@@ -9,7 +9,8 @@ use crate::shipping::sql;
 
 /// What is said about who received what about two people, and which actions are on record.
 fn said(site: &Site) -> (Vec<Value>, Vec<Value>) {
-    let disclosures = [ADA, EVE].map(|person| site.json(&["subject", person])["disclosures"].clone());
+    let report = |person| site.run_recorded(&["subject", person, "--json"]).json();
+    let disclosures = [ADA, EVE].map(|person| report(person)["disclosures"].clone());
     let mut actions = site.events(&[]);
     actions.retain(|event| event["operation"] != "subject");
     (disclosures.into(), actions)

@@ -200,7 +200,8 @@ impl Site {
     pub(crate) fn run_recorded(&self, args: &[&str]) -> Output {
         let mut ran = self.run(args);
         eventually("a node takes it into its journal in time", || {
-            let is_late = ran.stderr.contains("no node has taken it into its journal within");
+            let late = ["no node has taken it into its journal within", "no signed line of a journal has it"];
+            let is_late = late.iter().any(|late| ran.stderr.contains(late));
             if is_late {
                 ran = self.run(args);
             }
