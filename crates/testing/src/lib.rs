@@ -89,6 +89,7 @@ macro_rules! conformance {
             accounts: the_last_admin_stays_enabled,
             accounts: an_admin_token_is_found_by_its_hash,
             accounts: accounts_become_as_they_are_in_another_store,
+            accounts: accounts_and_state_are_those_that_were_stored,
             accounts: accounts_are_no_change_for_lookups,
             accounts: rows_are_stored_as_was_decided_on_them,
             audit: the_audit_index_adds_every_line_once,

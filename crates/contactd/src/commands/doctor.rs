@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use contactd_cluster::Nodes;
-use contactd_core::store::Maintenance as _;
+use contactd_core::store::Maintenance;
 use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
 use contactd_services::clock_finding;
@@ -14,7 +14,6 @@ use crate::cli::Everywhere;
 use crate::config::{self, Config};
 use crate::context::Context;
 use crate::data_dir::{DataDir, NoDataDir};
-use crate::engine::Database;
 use crate::{output, progress, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
@@ -94,7 +93,7 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
 }
 
 /// Whether tokens, opt-outs and accounts are those that contactd stored.
-async fn state_findings(database: &Database) -> Vec<Finding> {
+async fn state_findings(database: &dyn Maintenance) -> Vec<Finding> {
     let advice =
         "keep the data directory of every node, and run `contactd node reconcile` on the machine of one";
     match database.check_state(&[]).await {
@@ -117,7 +116,7 @@ async fn examine_store(config: Config) -> Vec<Finding> {
             let mut findings = found.await;
             if let Some(database) = &context.database {
                 findings.extend(Nodes::new(Arc::clone(database)).findings().await);
-                findings.extend(state_findings(database).await);
+                findings.extend(state_findings(&**database).await);
             }
             findings
         }

@@ -588,6 +588,7 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
         restored.stderr.starts_with("this was the backup of a node, of ")
             && restored.stderr.ends_with(&format!(
                 ": {data} has its digest keys now. Start it with --store; it joins the cluster as a new node, and copies everything\n\
+                 the key of second factors is not in a backup: if somebody has one, copy keys/second-factor.key of another node\n\
                  the journal of that node is in {data}/audit-restored; `contactd audit verify --dir` verifies it\n"
             )),
         "{restored:?}"

@@ -73,7 +73,9 @@ fn guesses_by_an_operator_say_nothing_and_are_lines_about_the_person() {
 
     let site = &service.site;
     let lines = site.events(&["--profile", ADA, "--operation", "import check"]);
-    let by = |actor: &str| lines.iter().filter(|line| line["actor"] == actor).count();
+    let by = |actor: &str| {
+        lines.iter().filter(|line| line["actor"].as_str().is_some_and(|by| by.starts_with(actor))).count()
+    };
     assert_eq!((by("operator"), by("admin")), (17, 1));
     assert_has(
         &lines[0],
@@ -84,9 +86,9 @@ fn guesses_by_an_operator_say_nothing_and_are_lines_about_the_person() {
 
     // It is counted, and somebody should ask.
     assert_eq!(service.metric("contactd_import_checks_total"), Some(19));
-    let many = "18 checks of import files by operator in the last day";
-    assert!(site.run(&["doctor"]).stdout.contains(many), "{}", site.run(&["doctor"]).stdout);
-    assert!(privacy.get("/overview").body.contains(many));
+    let many = |text: &str| text.contains("18 checks of import files by operator (adm_");
+    assert!(many(&site.run(&["doctor"]).stdout), "{}", site.run(&["doctor"]).stdout);
+    assert!(many(&privacy.get("/overview").body));
 }
 
 #[test]

@@ -42,7 +42,8 @@ fn a_data_directory_is_moved_whole_and_goes_on_as_a_node() {
         migrated.stderr.ends_with(&format!(
             "everything is moved; counts and digests are equal (database {url})\n\
              {dir} belongs to a node of the cluster now: start it with `contactd serve --store …`, and its journal goes on\n\
-             every other node, and every machine that runs commands, needs the digest keys in {dir}/keys\n"
+             every other node, and every machine that runs commands, needs the digest keys in {dir}/keys, and every node the key \
+             of second factors there, if there is one\n"
         )),
         "{migrated:?}"
     );

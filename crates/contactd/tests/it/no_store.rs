@@ -22,6 +22,7 @@ const REFUSING: &[&[&str]] = &[
     &["admin-token", "create", "deploy", "--role", "operator"],
     &["admin-token", "list"],
     &["admin-token", "revoke", "adm_nobody"],
+    &["admin-token", "take-over", "adm_nobody"],
     &["remove", ADA],
     &["retention"],
     &["suppress", ADA],
@@ -67,6 +68,7 @@ const WITHOUT: &[&[&str]] = &[
     &["node", "list"],
     &["node", "forget"],
     &["node", "verify"],
+    &["node", "reconcile"],
 ];
 
 const ADVICE: &str =

@@ -199,6 +199,13 @@ pub async fn accounts_become_as_they_are_in_another_store(store: &dyn Store) {
     assert_eq!(again, TakenOver::default());
 }
 
+/// Where nobody changed rows by hand, nothing is wrong with them.
+pub async fn accounts_and_state_are_those_that_were_stored(store: &dyn Store) {
+    store.create_user(&user("olga", Role::Admin), None).await.expect("creates");
+    store.check_accounts().await.expect("they are right");
+    assert!(store.check_state(&[]).await.expect("checks").is_empty());
+}
+
 /// Lookups do not read accounts, so nodes and servers have nothing to reload.
 pub async fn accounts_are_no_change_for_lookups(store: &dyn Store) {
     let before = store.changes().await.expect("reads");
