@@ -106,6 +106,22 @@ impl ActionRecorder {
         self.elsewhere.as_ref().or(self.of_node.as_ref())
     }
 
+    /// Ships what a command has put into the journal of a node that does not run: it may never run, and the other machines of the
+    /// cluster trust only what is shipped. What is not shipped now is shipped by the next command or server.
+    async fn ship(&self) {
+        let (Some(_), Some(services)) = (&self.of_node, self.services()) else { return };
+        let mut lines = None;
+        loop {
+            match services.audits.ship_some(&mut lines).await {
+                Ok(Some(shipped)) if shipped.has_more => {}
+                Ok(_) => return,
+                Err(error) => {
+                    return tracing::warn!(%error, "what was done is on record here, and is shipped later");
+                }
+            }
+        }
+    }
+
     /// Signs everything that is in the journal so far.
     pub(crate) fn sign(&self) -> Result<(), NotRecorded> {
         if self.is_server {
@@ -131,7 +147,11 @@ impl ActionRecorder {
         }
         let text = serde_json::to_string(entry).map_err(|error| unavailable(&error.to_string()))?;
         match blocking(|| control::ask(&self.dir, &format!("{} {text}", control::RECORD))) {
-            Ok(ControlAnswer::NoServer) => written(self.open_briefly().await?.record(entry)),
+            Ok(ControlAnswer::NoServer) => {
+                let recorded = written(self.open_briefly().await?.record(entry));
+                self.ship().await;
+                recorded
+            }
             answer => recorded(answer),
         }
     }
@@ -171,7 +191,10 @@ impl ActionRecorder {
         match blocking(|| control::ask(&self.dir, &[&[control::COLLECT], stored].concat().join(" "))) {
             Ok(ControlAnswer::NoServer) => {
                 let journal = self.open_briefly().await?;
-                self.collect_into(&journal, stored).await
+                let collected = self.collect_into(&journal, stored).await;
+                drop(journal);
+                self.ship().await;
+                collected
             }
             answer => recorded(answer),
         }

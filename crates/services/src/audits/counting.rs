@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contactd_core::store::{DayHits, JournalEnd};
-use contactd_core::{AuditOutcome, AuditPosition, Period, Token};
+use contactd_core::{AuditOutcome, AuditPosition, Chain, Period, Token};
 use contactd_journal::Entry;
 
-use super::indexing::catch_up;
+use super::indexing::{catch_up, lost_line};
 use super::roots;
 use crate::{AuditError, Audits};
 
@@ -49,7 +49,10 @@ impl Audits {
         }
         let since = Period::Month.days(self.parts.clock.now()).0;
         // Also what was indexed of a journal that is not there any more.
-        let indexed_before = self.indexed_hits(since).await.unwrap_or_default();
+        let indexed_before = match self.is_index_of_lost_journal().await? {
+            true => Hits::new(),
+            false => self.indexed_hits(since).await.unwrap_or_default(),
+        };
         let in_journal = match self.indexed_through(end.last, since).await {
             Ok(Some(hits)) => hits,
             Ok(None) => self.hits_in_journal(since).await?,
@@ -96,6 +99,12 @@ impl Audits {
     async fn lag(&self, end: JournalEnd) -> u64 {
         let position = self.parts.store.audit_position(self.parts.node()).await;
         position.map_or(u64::MAX, |position| end.last.saturating_sub(position.seq))
+    }
+
+    /// Whether the index still has the lines of a journal that was found to be gone before: these were counted then.
+    async fn is_index_of_lost_journal(&self) -> Result<bool, AuditError> {
+        let indexed = self.parts.store.audit_position(self.parts.node()).await?;
+        Ok(lost_line(&self.parts).await? == Some((indexed.seq, Chain(indexed.chain))))
     }
 
     async fn indexed_hits(&self, since: i64) -> Result<Hits, AuditError> {
