@@ -297,7 +297,7 @@ def differences(expected, told):
         for what, answer in answers_of.items():
             wanted = expected[node][what]
             if answer != wanted:
-                flat = lambda it: [json.dumps(part) for part in (it[-1] if isinstance(it[-1], list) else it)]
+                flat = lambda it: [json.dumps(part) for part in (it[-1] if it and isinstance(it[-1], list) else it)]
                 only = [[part for part in flat(one) if part not in flat(other)] for one, other in ((answer, wanted), (wanted, answer))]
                 found.append(f"{node}: {what}: {only[0]} instead of {only[1]}"[:1500])
     return found

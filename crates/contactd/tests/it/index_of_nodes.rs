@@ -78,6 +78,11 @@ fn what_is_changed_in_the_index_of_any_node_is_found_named_and_mended_on_another
     desk.run(&["audit", "verify"]).mentions(1, "the node has shipped its lines up to");
     assert_eq!(said(&desk), before);
     desk.ok(&["audit", "verify"]);
+
+    // The journal of a node under another name: the node ships it again, and its lines would count twice.
+    sql(&desk, &format!("UPDATE journal_copies SET node = '0badcafe' WHERE node = '{}'", ids[0]));
+    let doubled = "WRONG the copy: it is the journal of node 0badcafe as well, and a journal is of one node";
+    eventually("it is shipped again", || desk.run(&["audit", "verify"]).stdout.contains(doubled));
 }
 
 #[test]

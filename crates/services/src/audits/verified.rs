@@ -140,6 +140,26 @@ impl VerifiedJournals {
         self.is_whole = false;
     }
 
+    /// Finds copies under the names of two nodes that begin with one root: somebody gave a node's lines to another one as well, and
+    /// they count twice.
+    pub(super) fn find_doubles(&mut self) {
+        let begun: Vec<(String, Option<RootKey>)> = self
+            .copies
+            .iter()
+            .map(|copy| (copy.node.node.clone(), copy.named_roots.last().copied()))
+            .collect();
+        for (at, copy) in self.copies.iter_mut().enumerate() {
+            let (node, root) = &begun[at];
+            let double =
+                begun.iter().find(|(other, of_other)| other != node && root.is_some() && of_other == root);
+            let Some((other, _)) = double else { continue };
+            let what = format!("it is the journal of node {other} as well, and a journal is of one node");
+            copy.verification.iter_mut().for_each(|found| found.faults.push(wrong_copy(what.clone())));
+            copy.is_whole = false;
+            self.is_whole = false;
+        }
+    }
+
     /// Finds out which of these roots no journal has.
     pub(super) fn find_unknown(&mut self, given: &[RootKey]) {
         let of_files = self.files.iter().flat_map(|files| &files.roots);

@@ -58,6 +58,7 @@ impl Audits {
             }
             verified.add(checked);
         }
+        verified.find_doubles();
         if query.node.is_none() {
             verified.note_unknown_nodes(self.remove_unknown().await?);
         }
