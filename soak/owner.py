@@ -213,6 +213,15 @@ def manipulate(home, database, chosen):
     return done
 
 
+def ask(node, token, person):
+    """The status of a lookup, asked again while a busy machine says to come back later."""
+    for _ in range(20):
+        if (status := node.ask(token, person)) != 503:
+            return status
+        time.sleep(0.5)
+    return status
+
+
 def answers(home, node, data, url, is_whole):
     """What callers, officers and users are told. `is_whole`: also by commands."""
     told = {}
@@ -227,7 +236,7 @@ def answers(home, node, data, url, is_whole):
         # The command as well, but not what only these questions left.
         told["on record since"] = sorted({event["operation"] for event in shown if event["time"] > home.made_at and "outcome" in event} & CHANGES)
     for name, token in (("bench", home.cluster.token), ("second", home.second), ("revoked", home.revoked)):
-        told[f"lookups {name}"] = [node.ask(token, person) for person in range(0, PEOPLE, 1 if name == "bench" else 6)]
+        told[f"lookups {name}"] = [ask(node, token, person) for person in range(0, PEOPLE, 1 if name == "bench" else 6)]
     for role, password in home.passwords.items():
         status, body = api(node, "POST", "/session", body={"name": f"a-{role}", "password": password})
         told[f"log-in {role}"] = [status, (body or {}).get("user", {}).get("role")]
