@@ -76,6 +76,19 @@ class Disk:
     def upload(self, content, name="people.csv"):
         return self.ask("POST", "/uploads", content, headers={"Content-Type": "application/octet-stream", "X-File-Name": name})
 
+    def make_room(self):
+        """A role may keep a number of files; the older ones make room for others."""
+        for held in (self.ask("GET", "/uploads")[1] or {}).get("uploads", []):
+            self.ask("DELETE", f"/uploads/{held['id']}")
+
+    def sent(self, content, name="people.csv"):
+        """The status, and the file that was sent."""
+        status, sent = self.upload(content, name)
+        if status == 409:
+            self.make_room()
+            status, sent = self.upload(content, name)
+        return status, sent
+
     def job(self, path, body, role="operator"):
         """The status of what was asked, or what became of the job."""
         status, job = self.ask("POST", path, body, role)
@@ -101,25 +114,25 @@ def uploads(disk, number):
 
 def bombs(disk, number, content=[]):
     content or content.append(packed(1_500))
-    status, sent = disk.upload(content[0], "bomb.csv.zst")
+    status, sent = disk.sent(content[0], "bomb.csv.zst")
     return disk.job("/imports", {"upload": sent["id"], "source": "bomb", "maxRejects": "100%", "dryRun": number % 2 == 0}) if status < 300 else status
 
 
 def imports(disk, number):
-    status, sent = disk.upload(rows(number * 100_000, 100_000))
+    status, sent = disk.sent(rows(number * 100_000, 100_000))
     return disk.job("/imports", {"upload": sent["id"], "source": f"s{number}"}) if status < 300 else status
 
 
 def exports(disk, number):
-    return disk.job("/exports", {}, "admin")
+    return disk.job("/exports", {"format": "csv", "ticket": f"OPS-{number}"}, "admin")
 
 
 def reports(disk, number):
-    return disk.ask("POST", "/people/report", {"profileUrl": service.url(number % 100)}, "admin")[0]
+    return disk.ask("POST", "/people/report", {"q": service.url(number % 100)}, "admin")[0]
 
 
 def checks(disk, number):
-    status, sent = disk.upload(rows(number * 200, 200))
+    status, sent = disk.sent(rows(number * 200, 200))
     return disk.job("/imports", {"upload": sent["id"], "source": "c", "dryRun": True}) if status < 300 else status
 
 
