@@ -12,8 +12,7 @@ use crate::file::failed;
 use crate::line::Line;
 use crate::lists::ListFiles;
 use crate::seals::Trust;
-use crate::source::Source;
-use crate::stored_copy::StoredCopy;
+use crate::source::{Source, StoredCopy};
 use crate::walk::{Proven, Walk};
 use crate::{
     JournalError, JournalHead, KeyDir, KnownLine, Lines, ProofMade, Roots, Seen, Verification, Verifier,

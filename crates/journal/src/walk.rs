@@ -7,7 +7,6 @@
 //! segment early or begin another one.
 
 mod opening;
-mod order;
 mod position;
 mod tail;
 

@@ -1,6 +1,5 @@
 //! The journal: who received what, and the check that nothing was changed.
 
-mod compared;
 mod copies;
 mod counting;
 mod index_check;
@@ -19,9 +18,9 @@ mod verify;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub(super) use compared::compared_at;
 pub(super) use copies::known_since;
 pub use copies::{NodeName, OfNode, RootList};
+pub(super) use index_check::compared_at;
 pub(super) use indexing::known_from_index;
 pub use paging::AuditPlace;
 pub use questions::AuditQuery;

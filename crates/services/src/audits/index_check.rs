@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use contactd_core::store::{AuditUsage, IndexedLine};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, blocking};
+use contactd_core::store::{AuditUsage, IndexedLine, Machine, Store};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Timestamp, blocking};
 use contactd_journal::{Entry, JournalError};
 
-use super::copies::IndexedJournal;
+use super::Audits;
+use super::copies::{IndexedJournal, of_others};
 use super::indexing::BATCH;
 use super::reading::{corrected, corrections};
 use super::verify::Watching;
-use super::{Audits, compared};
-use crate::AuditError;
+use crate::{AuditError, Parts};
 
 /// How many times the comparison starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
@@ -51,7 +51,7 @@ impl Audits {
             of.reset(parts).await?;
             of.index(parts).await?;
         }
-        compared::note(parts, &of.node).await?;
+        note_compared(parts, &of.node).await?;
         Ok(wrong)
     }
 
@@ -222,4 +222,34 @@ fn wrong_count(counts: &Counts, usage: &[AuditUsage], is_certain: impl Fn(i64) -
     };
     (wrong || counts.iter().any(is_short))
         .then(|| "its counts of requests are not those of the journal".to_owned())
+}
+
+/// A machine with a journal notes times of comparison in its own files, where nobody can change them who can only write to the
+/// database of a cluster.
+fn facts(parts: &Parts) -> &dyn Store {
+    parts.machine.as_ref().map_or(&*parts.store, Machine::files)
+}
+
+fn time_of(node: &str) -> String {
+    format!("audit_index_compared {node}")
+}
+
+/// Notes that the index of a node's journal was compared with it now.
+async fn note_compared(parts: &Parts, node: &str) -> Result<(), AuditError> {
+    let now = Timestamp::from_seconds(parts.clock.now().seconds());
+    Ok(facts(parts).replace_fact(&time_of(node), &now.to_string(), None).await?)
+}
+
+/// Since when everything that is indexed was compared: the oldest time of all journals. `None` if one of them never was.
+pub(crate) async fn compared_at(parts: &Parts) -> Result<Option<Timestamp>, AuditError> {
+    let mut nodes: Vec<String> = parts.machine.iter().map(|machine| machine.node().to_owned()).collect();
+    let others = of_others(parts).await?;
+    nodes.extend(others.into_iter().filter(|copy| copy.position.seq > 0).map(|copy| copy.node));
+    let mut oldest = None;
+    for node in nodes {
+        let noted = facts(parts).fact(&time_of(&node)).await?;
+        let Some(at) = noted.as_deref().and_then(Timestamp::parse) else { return Ok(None) };
+        oldest = Some(oldest.map_or(at, |oldest: Timestamp| oldest.min(at)));
+    }
+    Ok(oldest)
 }
