@@ -47,15 +47,6 @@ pub(crate) fn run(shared: &Shared) {
     });
 }
 
-/// Why a look at the database failed.
-#[derive(Debug, thiserror::Error)]
-enum LookError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Refresh(#[from] RefreshError),
-}
-
 impl Follower<'_> {
     async fn run(&mut self) {
         let shared = self.shared;
@@ -67,7 +58,7 @@ impl Follower<'_> {
                 listening = shared.unless_stopped(database.listen()).await.ok();
             }
             let looked = shared.unless_stopped(async { Ok(self.look().await) }).await;
-            match looked.map_err(LookError::from).flatten() {
+            match looked.map_err(RefreshError::from).flatten() {
                 Ok(()) => self.shared.note_no_trouble(Following::Access),
                 Err(error) => {
                     self.shared.note_trouble(Following::Access, &error);
@@ -99,7 +90,7 @@ impl Follower<'_> {
     }
 
     /// Looks at the database once: applies what is new, and sends a heartbeat if it is due.
-    async fn look(&mut self) -> Result<(), LookError> {
+    async fn look(&mut self) -> Result<(), RefreshError> {
         let shared = self.shared;
         let database = &*shared.settings.database;
         if !self.is_registered {
@@ -141,7 +132,7 @@ impl Follower<'_> {
 
     /// Applies what is new after `mine`, if the seals of the database say that this is what contactd stored. Otherwise this node goes on
     /// with what it holds.
-    async fn follow(&mut self, mine: &ChangePoint, is_known: bool) -> Result<(), LookError> {
+    async fn follow(&mut self, mine: &ChangePoint, is_known: bool) -> Result<(), RefreshError> {
         let shared = self.shared;
         let NodeSettings { database, local, put_in_force, .. } = &shared.settings;
         let mut since = mine.number;
@@ -227,7 +218,7 @@ impl Follower<'_> {
         mine: &ChangePoint,
         at: ChangePoint,
         fault: &SealFault,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), RefreshError> {
         let shared = self.shared;
         self.refused = Some((at, Instant::now() + REFUSED_PAUSE));
         if mine.number > 0 && !shared.state().access_is_in_force {

@@ -1,6 +1,7 @@
 //! Metrics of a node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind, MetricValue};
 
@@ -17,8 +18,8 @@ impl Measured for NodeMeasures {
 
 impl NodeMeasures {
     fn measure(&self) -> Vec<Family> {
-        let status = self.0.status();
-        let seconds = |name, help, time: std::time::Duration| {
+        let state = self.0.state();
+        let seconds = |name, help, time: Duration| {
             let mut family = Family::new(name, MetricKind::Gauge, help);
             family.push("", &[], MetricValue::Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
             family
@@ -29,6 +30,7 @@ impl NodeMeasures {
                 .with(&[("counter", "details")], details)
         };
         let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        let (access, details) = (state.access.number, state.details_number());
         vec![
             seconds(
                 "contactd_lease_seconds",
@@ -38,29 +40,29 @@ impl NodeMeasures {
             Family::gauge(
                 "contactd_copy_ready",
                 "Whether this node's copy of the database is complete.",
-                u64::from(status.is_loaded),
+                u64::from(state.is_loaded),
             ),
             Family::gauge(
                 "contactd_state_changed_by_hand",
                 "Whether tokens, opt-outs or accounts in the database are not those that contactd stored.",
-                u64::from(self.0.state().fault.is_some()),
+                u64::from(state.fault.is_some()),
             ),
             by_counter(
                 "contactd_copy_number",
                 "The last change that this node's copy contains.",
-                number(status.access_number),
-                number(status.details_number),
+                number(access),
+                number(details),
             ),
             by_counter(
                 "contactd_copy_behind",
                 "How many changes of the database this node's copy does not contain yet.",
-                status.access_behind,
-                status.details_behind,
+                number(state.newest_access - access),
+                number(state.newest_details - details),
             ),
             seconds(
                 "contactd_copy_lag_seconds",
                 "For how long this node's copy has been behind the database.",
-                status.behind_for,
+                state.behind_since.map_or(Duration::ZERO, |since| since.elapsed()),
             ),
         ]
     }

@@ -9,18 +9,12 @@ use contactd_store_postgres::new_process_id;
 
 use crate::metrics::NodeMeasures;
 use crate::settings::NodeSettings;
-use crate::state::{NodeStatus, Shared, State};
+use crate::state::{Shared, State};
 use crate::{access, checking, details, quotas, tidying, wiping};
 
 /// Why a node could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The files are a store of their own.
-    #[error(
-        "this data directory holds a store of its own, not the copy of a node. \
-         Give the node an empty directory, or move the store into the cluster with `contactd migrate`"
-    )]
-    NotACopy,
     /// The files could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -38,12 +32,8 @@ pub struct Node {
 impl Node {
     /// Starts a node. This returns at once; lookups may be answered as soon as its lease holds, which needs a complete copy.
     pub fn start(settings: NodeSettings) -> Result<Self, NodeError> {
-        let copied = settings.local.copy_state()?;
-        if copied.is_none() && settings.local.holds_anything()? {
-            return Err(NodeError::NotACopy);
-        }
         let mut state = State::default();
-        if let Some(copied) = copied {
+        if let Some(copied) = settings.local.copy_state()? {
             state.access = copied.access;
             // Until changes since loading began are applied, the details are of different moments.
             state.is_loaded =
@@ -67,11 +57,6 @@ impl Node {
             threads.push(thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?);
         }
         Ok(Self { shared, threads })
-    }
-
-    /// How it is.
-    pub fn status(&self) -> NodeStatus {
-        self.shared.status()
     }
 
     /// Its metrics.

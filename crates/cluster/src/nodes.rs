@@ -245,7 +245,7 @@ fn left(node: &ClusterNode) -> Duration {
     node.lease.saturating_sub(node.silent_for)
 }
 
-pub(crate) fn state(node: &ClusterNode) -> NodeState {
+fn state(node: &ClusterNode) -> NodeState {
     /// A node without a lease says at least this often that it is there.
     const SAYS: Duration = Duration::from_secs(30);
     match node {
@@ -255,4 +255,10 @@ pub(crate) fn state(node: &ClusterNode) -> NodeState {
         node if node.lease.is_zero() && node.silent_for < SAYS => NodeState::Loading,
         _ => NodeState::Silent,
     }
+}
+
+/// Whether a node runs: it takes entries for the journal from machines without a node into its own.
+pub async fn does_a_node_run(database: &PostgresStore) -> Stored<bool> {
+    let runs = |node: &_| matches!(state(node), NodeState::Serving | NodeState::Loading);
+    Ok(database.list_nodes().await?.iter().any(runs))
 }

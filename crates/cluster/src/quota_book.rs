@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::{HeldUnits, LeasedQuota, LeasedUnits, Timestamp};
 use contactd_store_postgres::{QuotaKey, UnitsAsked};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::settings::NodeSettings;
 
@@ -32,7 +32,7 @@ const UNKNOWN: (u64, u64) = (u64::MAX, 0);
 
 /// What this node holds of quotas.
 #[derive(Default)]
-pub(crate) struct Leasing(Mutex<Book>);
+pub(crate) struct Leasing(pub(crate) Mutex<Book>);
 
 #[derive(Default)]
 pub(crate) struct Book {
@@ -75,17 +75,13 @@ pub(crate) struct Question {
 }
 
 impl Leasing {
-    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock()
-    }
-
     /// Gives up what is unused, because the database may have given it to others: this node was forgotten, or the database was
     /// restored.
     pub(crate) fn reset(&self, settings: &NodeSettings) {
         for quota in settings.callers.leased_quotas(settings.clock.now()) {
             quota.give_up_all();
         }
-        for tracked in self.book().tracked.values_mut() {
+        for tracked in self.0.lock().tracked.values_mut() {
             tracked.is_first = true;
             tracked.told = tracked.told.map(|_| UNKNOWN);
         }
@@ -93,7 +89,7 @@ impl Leasing {
 
     /// Nobody waits for an answer any longer.
     pub(crate) fn nobody_waits(&self) {
-        self.book().tracked.values().for_each(|tracked| tracked.quota.not_answered());
+        self.0.lock().tracked.values().for_each(|tracked| tracked.quota.not_answered());
     }
 }
 

@@ -59,12 +59,12 @@ pub(crate) fn run(shared: &Shared) {
 impl Leasing {
     /// Gives back everything that is unused. Lookups have ended.
     pub(crate) async fn give_back_all(&self, shared: &Shared) -> Stored<()> {
-        for tracked in self.book().tracked.values() {
+        for tracked in self.0.lock().tracked.values() {
             tracked.quota.give_up_all();
         }
         // Also where the last question was not answered.
         let questions =
-            self.book().to_tell(|tracked, _| tracked.told.is_some() || tracked.asked_at.is_some());
+            self.0.lock().to_tell(|tracked, _| tracked.told.is_some() || tracked.asked_at.is_some());
         let told = self.tell(shared, questions);
         tokio::select! {
             told = told => told.map(|_| ()),
@@ -77,7 +77,7 @@ impl Leasing {
     /// Asks for what is needed, and gives back what is not, as long as requests wait.
     async fn work(&self, shared: &Shared, leases: &QuotaLeases) -> Stored<Told> {
         let database = &shared.settings.database;
-        let is_settled = self.book().before.is_some();
+        let is_settled = self.0.lock().before.is_some();
         if !is_settled && self.settle(shared).await? == Told::NotRegistered {
             return Ok(Told::NotRegistered);
         }
@@ -85,7 +85,7 @@ impl Leasing {
             let now = shared.settings.clock.now();
             let quotas = shared.settings.callers.leased_quotas(now);
             let questions = {
-                let mut book = self.book();
+                let mut book = self.0.lock();
                 book.track(quotas, now);
                 book.questions(Instant::now())
             };
@@ -103,12 +103,12 @@ impl Leasing {
             if told == Told::NotRegistered {
                 return Ok(told);
             }
-            if self.book().tracked.values().any(|tracked| tracked.told.is_some()) {
+            if self.0.lock().tracked.values().any(|tracked| tracked.told.is_some()) {
                 let wanted = database.wanted_quotas(&shared.settings.node).await?;
-                let questions = self.book().give_back(&wanted, Instant::now());
+                let questions = self.0.lock().give_back(&wanted, Instant::now());
                 self.tell(shared, questions).await?;
             }
-            if !self.book().is_waited_for() {
+            if !self.0.lock().is_waited_for() {
                 return Ok(Told::Done);
             }
             database.sleep(QUESTION_PAUSE).await;
@@ -145,7 +145,7 @@ impl Leasing {
         }
         let told = self.tell(shared, questions).await?;
         if told == Told::Done {
-            self.book().before = Some(Before { used: used_before, until: now });
+            self.0.lock().before = Some(Before { used: used_before, until: now });
         }
         Ok(told)
     }
@@ -159,7 +159,7 @@ impl Leasing {
         let asked: Vec<UnitsAsked> = questions.iter().map(|question| question.asked.clone()).collect();
         let settings = &shared.settings;
         let answered = settings.database.lease_units(&settings.node, shared.process(), &asked).await;
-        let mut book = self.book();
+        let mut book = self.0.lock();
         let Ok(Some(answers)) = answered else {
             for question in &questions {
                 book.forget_told(&question.asked.key);

@@ -88,29 +88,6 @@ pub(crate) enum Following {
     Wiping,
 }
 
-/// How a node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeStatus {
-    /// Whether its copy is complete.
-    pub is_loaded: bool,
-    /// Whether it may answer lookups.
-    pub has_lease: bool,
-    /// The last change of tokens and suppressions that is in force.
-    pub access_number: i64,
-    /// The last change of details in its copy.
-    pub details_number: i64,
-    /// The last change of details whose removed values have left no traces.
-    pub wiped_number: i64,
-    /// How many changes of tokens and suppressions it is behind, as far as it knows.
-    pub access_behind: u64,
-    /// How many changes of details.
-    pub details_behind: u64,
-    /// For how long it has been behind.
-    pub behind_for: Duration,
-    /// What keeps it from following, if anything does.
-    pub trouble: Option<String>,
-}
-
 impl Shared {
     pub(crate) fn new(settings: NodeSettings, process: Vec<u8>, state: State) -> Self {
         Self {
@@ -294,23 +271,6 @@ impl Shared {
     pub(crate) fn note_no_trouble(&self, following: Following) {
         if self.state().trouble[following as usize].take().is_some() {
             tracing::info!(?following, "this node follows the database again");
-        }
-    }
-
-    pub(crate) fn status(&self) -> NodeStatus {
-        let state = self.state();
-        let details_number = state.details.as_ref().map_or(0, |details| details.number);
-        let behind = |newest: i64, number: i64| u64::try_from(newest - number).unwrap_or(0);
-        NodeStatus {
-            is_loaded: state.is_loaded,
-            has_lease: self.settings.lease.holds(),
-            access_number: state.access.number,
-            details_number,
-            wiped_number: state.wiped,
-            access_behind: behind(state.newest_access, state.access.number),
-            details_behind: behind(state.newest_details, details_number),
-            behind_for: state.behind_since.map_or(Duration::ZERO, |since| since.elapsed()),
-            trouble: state.trouble.iter().flatten().next().cloned(),
         }
     }
 }

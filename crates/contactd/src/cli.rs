@@ -43,7 +43,7 @@ pub(crate) struct Cli {
 }
 
 /// Flags that every command accepts.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Everywhere {
     /// The data directory [default: ./contactd-data]
     #[arg(long, global = true, value_name = "DIR", env = "CONTACTD_DATA", help_heading = "Global options")]
@@ -344,10 +344,7 @@ pub(crate) enum TokenCommand {
     #[command(
         after_help = "Examples:\n  contactd token revoke crm\n  contactd token revoke tok_8sWn2QbX1mZk"
     )]
-    Revoke {
-        #[command(flatten)]
-        which: WhichToken,
-    },
+    Revoke(WhichToken),
     /// Replace a token, also one that has ended, with a new one of the same name; the old token stays valid for a while, and both share
     /// one quota
     #[command(after_help = "Example:\n  contactd token rotate crm --overlap 24h > token")]

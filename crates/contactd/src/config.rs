@@ -460,13 +460,7 @@ mod tests {
     fn noted_of(text: &str) -> Vec<String> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), text).expect("writes");
-        let everywhere = Everywhere {
-            data: None,
-            store: None,
-            config: Some(file.path().to_owned()),
-            data_is_flag: false,
-            store_is_flag: false,
-        };
+        let everywhere = Everywhere { config: Some(file.path().to_owned()), ..Everywhere::default() };
         let config = Config::resolve(&everywhere).expect("resolves");
         let serve = config.serve(&ServeArgs::default()).expect("resolves");
         noted(&serve.named).into_iter().map(|(name, value)| format!("{name}={value}")).collect()

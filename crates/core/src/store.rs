@@ -114,18 +114,3 @@ pub trait Store:
     + Maintenance
 {
 }
-impl<S> Store for S where
-    S: Details
-        + Importing
-        + Tokens
-        + Accounts
-        + Suppressions
-        + Usage
-        + AuditIndex
-        + JournalCopies
-        + Outbox
-        + Facts
-        + Changes
-        + Maintenance
-{
-}

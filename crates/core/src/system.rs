@@ -12,6 +12,7 @@ mod priority;
 mod progress;
 mod repeats;
 mod span;
+mod text_schema;
 
 pub use blocking::{blocking, wait_for};
 pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};

@@ -7,7 +7,6 @@ use contactd_core::{Networks, RawRecord, ReadDetails, Record, RecordError};
 use crate::COLUMNS;
 use crate::ReadOptions;
 use crate::columns;
-use crate::rows::raw;
 
 /// A rejected value of a row, or the whole row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +87,36 @@ impl<'a> Texts<'a> {
         }
     }
 
+    /// A record from the texts of the columns.
     pub(crate) fn raw(&self, options: &'a ReadOptions) -> RawRecord<'a> {
-        raw(self.texts, options)
+        let [
+            profile_url,
+            phone,
+            email,
+            phone_label,
+            email_label,
+            confidence,
+            observed_at,
+            basis,
+            expires_at,
+            region,
+            source,
+        ] = self.texts;
+        let has_source = !source.trim().is_empty();
+        let source = if has_source { source } else { options.source.as_deref().unwrap_or_default() };
+        RawRecord {
+            profile_url,
+            phone,
+            email,
+            phone_label,
+            email_label,
+            confidence,
+            observed_at,
+            basis,
+            expires_at,
+            region,
+            source,
+        }
     }
 
     /// The fault, with the reason why the text could not be read.

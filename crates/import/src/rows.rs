@@ -1,10 +1,6 @@
 //! A row of any format, and converting it to a profile with details.
 
-use contactd_core::RawRecord;
 use csv::ByteRecord;
-
-use crate::COLUMNS;
-use crate::ReadOptions;
 
 /// How much of a file is read at a time.
 pub(crate) const BUFFER: usize = 256 * 1024;
@@ -48,36 +44,4 @@ pub(crate) fn whole(number: Option<f64>) -> Option<String> {
 /// The same for a number type that is exact only below a limit.
 pub(crate) fn whole_below(number: f64, exact: f64) -> Option<String> {
     (number.fract() == 0.0 && number.abs() < exact).then(|| format!("{number:.0}"))
-}
-
-/// A record from the texts of the columns.
-pub(crate) fn raw<'a>(texts: [&'a str; COLUMNS.len()], options: &'a ReadOptions) -> RawRecord<'a> {
-    let [
-        profile_url,
-        phone,
-        email,
-        phone_label,
-        email_label,
-        confidence,
-        observed_at,
-        basis,
-        expires_at,
-        region,
-        source,
-    ] = texts;
-    let source =
-        if source.trim().is_empty() { options.source.as_deref().unwrap_or_default() } else { source };
-    RawRecord {
-        profile_url,
-        phone,
-        email,
-        phone_label,
-        email_label,
-        confidence,
-        observed_at,
-        basis,
-        expires_at,
-        region,
-        source,
-    }
 }

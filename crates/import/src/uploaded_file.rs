@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use contactd_core::{DateFormat, RowRules};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A file that was uploaded.
@@ -61,71 +62,76 @@ impl ReadOptions {
 }
 
 /// What a file holds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileShape {
-    /// Its format: `csv`, `jsonl` or `parquet`.
+    /// `csv`, `jsonl` or `parquet`.
     pub format: &'static str,
     /// The encoding of a text file.
     pub encoding: Option<&'static str>,
     /// What separates the columns of a CSV.
     pub delimiter: Option<char>,
-    /// Its columns, in order. Empty for JSON lines with lists of details, whose fields cannot be mapped.
+    /// Empty for JSON lines with lists of details, whose fields cannot be mapped.
     pub columns: Vec<FileColumn>,
-    /// For columns that it does not have, the header that probably means them.
+    /// For fields that no column has the name of: the column that probably means them.
     pub suggested_mapping: BTreeMap<&'static str, String>,
 }
 
 /// A column of a file.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, JsonSchema)]
+#[schemars(rename = "ColumnShown")]
 pub struct FileColumn {
-    /// Its header.
+    #[expect(
+        missing_docs,
+        reason = "the name says it, and a doc comment would be a description on the wire"
+    )]
     pub name: String,
-    /// The column of the import format that it is, if its name says so.
+    /// The field that it is, if its name says so.
     pub field: Option<&'static str>,
-    /// Its first values that are not empty, shortened if they are long.
+    /// Its first values.
     pub samples: Vec<String>,
 }
 
-/// What an import would do with a row.
-#[derive(Clone, Serialize)]
+/// A row of a file, and what an import would do with it.
+#[derive(Clone, Serialize, JsonSchema)]
+#[schemars(rename = "RowShown")]
+#[expect(missing_docs, reason = "the types say it, and doc comments would be descriptions on the wire")]
 pub struct PreviewedRow {
     /// The line on which it begins, or in a Parquet file its number.
     pub line: u64,
-    /// The texts that it has in the columns of the import format, shortened if they are long.
+    /// What it has in each field.
     pub values: BTreeMap<&'static str, String>,
-    /// What an import would do with it.
     pub verdict: Verdict,
-    /// Why not everything would be loaded.
     pub reasons: Vec<NotLoaded>,
     /// The digest by which the journal names the profile, if the row can be read.
     #[serde(skip)]
     pub digest: Option<[u8; 16]>,
 }
 
-/// What an import does with a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What an import would do with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "the names say it, and doc comments would be descriptions on the wire")]
 pub enum Verdict {
-    /// All of its details are loaded.
     #[serde(rename = "loaded")]
     Loaded,
-    /// Some of its details are loaded.
     #[serde(rename = "loaded in part")]
     LoadedInPart,
-    /// No value of it can be used.
     #[serde(rename = "rejected")]
     Rejected,
-    /// What could be used of it belongs to somebody who has opted out.
     #[serde(rename = "opted out")]
     OptedOut,
 }
 
-/// A value of a row that is not loaded, without its content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Why a value would not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ReasonShown")]
 pub struct NotLoaded {
-    /// The column, or the place in a JSON line, such as `phones[1]`.
+    #[expect(
+        missing_docs,
+        reason = "the name says it, and a doc comment would be a description on the wire"
+    )]
     pub column: Cow<'static, str>,
-    /// The reason, as a code.
+    /// A code.
     pub reason: &'static str,
 }
 

@@ -1,7 +1,7 @@
 //! The thread that changes the keys: it makes those of the next epoch, and destroys the old ones once the seal is
 //! on disk. The writer only writes the seal, so no line waits for this.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::{Clock, work_in_background};
@@ -38,18 +38,18 @@ impl Epochs {
         let mut is_handed_over = false;
         let mut unfinished: Option<EndedEpoch> = None;
         loop {
-            let state = self.shared.rotation.state();
             let wait = match is_handed_over {
                 _ if unfinished.is_some() => AGAIN,
                 true => Duration::from_secs(3600),
                 false => due.saturating_duration_since(Instant::now()),
             };
-            let (mut state, _) = self
-                .shared
-                .rotation
-                .wake
-                .wait_timeout_while(state, wait, |state| state.sealed.is_none() && !state.is_closed)
-                .unwrap_or_else(PoisonError::into_inner);
+            let rotation = &self.shared.rotation;
+            let mut state = rotation.state.lock();
+            rotation.wake.wait_while_for(
+                &mut state,
+                |state| state.sealed.is_none() && !state.is_closed,
+                wait,
+            );
             let (sealed, is_closed) = (state.sealed.take(), state.is_closed);
             drop(state);
             if let Some(sealed) = sealed {
@@ -87,7 +87,7 @@ impl Epochs {
         self.check_place()?;
         let next = EpochKeys::generate(Some(&self.current), self.clock.now())?;
         self.keys.store(&next)?;
-        self.shared.rotation.state().next = Some(next);
+        self.shared.rotation.state.lock().next = Some(next);
         self.shared.queue.poke();
         Ok(())
     }

@@ -7,17 +7,9 @@ use std::path::Path;
 
 use crate::JournalError;
 
-/// Identifies a file or a directory, even if it was renamed or replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    pub(crate) fn of(found: &Metadata) -> Self {
-        Self { device: found.dev(), inode: found.ino() }
-    }
+/// Device and inode: they identify a file or a directory, even if it was renamed or replaced.
+pub(crate) fn file_id(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
 }
 
 /// Turns an I/O error about a file into a [`JournalError`].

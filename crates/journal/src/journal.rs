@@ -210,13 +210,9 @@ fn wait_for_up_to(patience: Duration, is_so: impl Fn() -> bool) -> bool {
 
 /// Waits for a thread to end, but at most [`WRITE_TIMEOUT`]. A hung thread is abandoned.
 fn wait_for(thread: Option<JoinHandle<()>>) {
-    let until = Instant::now() + WRITE_TIMEOUT;
-    if let Some(thread) = thread {
-        while !thread.is_finished() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
+    if let Some(thread) = thread
+        && wait_until(|| thread.is_finished())
+    {
+        let _ = thread.join();
     }
 }

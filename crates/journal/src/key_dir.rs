@@ -158,11 +158,6 @@ impl KeyDir {
         Noted { anchor: parse_anchor(&text), last: parse_last(&text) }
     }
 
-    /// What was signed last in the journal with this root, if that is known.
-    pub(crate) fn anchor_of(&self, root: RootKey) -> Option<Anchor> {
-        self.noted().of(root).anchor
-    }
-
     /// The file for [`write_anchor`].
     pub(crate) fn open_anchor(&self) -> Result<File, JournalError> {
         let path = self.dir.join(ANCHOR);

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::JournalError;
-use crate::file::{FileId, failed, sync_dir};
+use crate::file::{failed, file_id, sync_dir};
 
 /// The journal's directory. Nothing is begun in it unless its path leads to it: if somebody moves it away or puts another
 /// one in its place, lines would get to where nobody looks for them.
@@ -40,7 +40,7 @@ impl LockedDir {
     /// Checks that the path leads to this directory.
     pub(crate) fn check_place(&self) -> io::Result<()> {
         match fs::metadata(&self.path) {
-            Ok(found) if FileId::of(&found) == FileId::of(&self.file.metadata()?) => Ok(()),
+            Ok(found) if file_id(&found) == file_id(&self.file.metadata()?) => Ok(()),
             Ok(_) => Err(io::Error::other(
                 "another directory is where its own was: move its own back, or restart the server to use the other one",
             )),

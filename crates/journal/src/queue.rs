@@ -1,10 +1,11 @@
 //! The queue of lines for the writer.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contactd_core::{Batch, Ticket};
+use parking_lot::{Condvar, Mutex};
 
 use crate::WRITE_TIMEOUT;
 
@@ -78,13 +79,9 @@ impl Queue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a line; none if the queue is closed or too full, or the writer hangs.
     pub(crate) fn push(&self, fields: &[u8]) -> Option<Ticket> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed || state.lines.bytes.len() > MAX_BYTES || self.is_hung() {
             return None;
         }
@@ -95,7 +92,7 @@ impl Queue {
 
     /// Passes the queued lines to the writer.
     pub(crate) fn flush(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.lines.len() > 0 && !state.is_flushed {
             state.is_flushed = true;
             // Unlocked first, because the writer locks it as soon as it is woken.
@@ -106,12 +103,12 @@ impl Queue {
 
     /// Wakes the writer although there may be no lines.
     pub(crate) fn poke(&self) {
-        self.state().is_poked = true;
+        self.state.lock().is_poked = true;
         self.wake.notify_one();
     }
 
     pub(crate) fn close(&self) {
-        self.state().is_closed = true;
+        self.state.lock().is_closed = true;
         self.wake.notify_all();
     }
 
@@ -119,12 +116,9 @@ impl Queue {
     pub(crate) fn next(&self, written: &mut WaitingLines, patience: Duration) -> Next {
         self.busy_since.store(0, Ordering::Release);
         written.clear();
-        let (mut state, _) = self
-            .wake
-            .wait_timeout_while(self.state(), patience, |state| {
-                !state.is_flushed && !state.is_poked && !state.is_closed
-            })
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        let is_waiting = |state: &mut State| !state.is_flushed && !state.is_poked && !state.is_closed;
+        self.wake.wait_while_for(&mut state, is_waiting, patience);
         state.is_poked = false;
         if state.lines.len() == 0 {
             return if state.is_closed { Next::End } else { Next::Idle };

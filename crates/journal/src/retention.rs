@@ -12,6 +12,7 @@ use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::Line;
 use crate::lists::{LISTS, ListFiles};
 use crate::segment::{self, SEALS, Segment};
+use crate::source::Source;
 use crate::verify::Verifier;
 use crate::walk::{MAX_LINE, Walk};
 
@@ -76,7 +77,7 @@ pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
         // It may have been compressed since it was listed.
         let path = if segment.path.exists() { segment.path.clone() } else { segment.compressed_path() };
         if !path.exists() {
-            segment::list_without(dir, segment.first)?;
+            Source::from(dir).list_without(segment.first)?;
             continue;
         }
         let name = path.file_name().unwrap_or_default();
@@ -175,7 +176,7 @@ pub fn outdated(
 
 /// The last line of a closed segment, as it is written there; none if it is not valid.
 fn last_line(segment: &Segment) -> Result<Option<Line>, JournalError> {
-    let mut reader = segment.read()?;
+    let mut reader = segment.read_from(0)?;
     let (mut bytes, mut last) = (Vec::new(), Vec::new());
     loop {
         bytes.clear();
@@ -200,7 +201,7 @@ pub fn remove(dir: &Path, outdated: &Outdated) -> Result<(), JournalError> {
                 _ => {}
             }
         }
-        segment::list_without(dir, segment.first)?;
+        Source::from(dir).list_without(segment.first)?;
     }
     sync_dir(dir).map_err(failed("cannot sync", dir))
 }

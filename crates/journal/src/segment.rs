@@ -43,20 +43,6 @@ pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     }
 }
 
-/// The error if a journal that was there has no segment any more.
-pub(crate) fn gone(dir: &Path) -> JournalError {
-    let what = "the files of the journal are gone; if they were moved, move them back";
-    failed("cannot read", dir)(io::Error::new(io::ErrorKind::NotFound, what))
-}
-
-/// Lists the segments after one could not be found, because it was removed after its retention period since it was
-/// listed. Fails if it is still there, or nothing is: then the directory was moved, and may be back.
-pub(crate) fn list_without(dir: &Path, removed: u64) -> Result<Vec<Segment>, JournalError> {
-    let listed = list(dir)?;
-    let is_moved = listed.is_empty() || listed.iter().any(|segment| segment.first == removed);
-    if is_moved { Err(gone(dir)) } else { Ok(listed) }
-}
-
 fn list_once(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     let mut segments = Vec::new();
     for path in files(dir)? {
@@ -125,11 +111,6 @@ impl Segment {
     /// The path of its compressed form, whether that exists or not.
     pub(crate) fn compressed_path(&self) -> PathBuf {
         self.path.with_extension("jsonl.zst")
-    }
-
-    /// Its lines, decompressed.
-    pub(crate) fn read(&self) -> Result<Box<dyn BufRead + Send>, JournalError> {
-        self.read_from(0)
     }
 
     /// Its lines, decompressed, starting at byte `offset`; none if it is shorter.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use contactd_core::{RefusedKind, Ticket};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::locked_dir::LockedDir;
 use crate::queue::Queue;
@@ -86,12 +86,8 @@ impl Shared {
         lines
     }
 
-    fn refused(&self) -> MutexGuard<'_, HashMap<RefusedKind, u64>> {
-        self.refused.lock()
-    }
-
     pub(crate) fn count_refused(&self, kind: RefusedKind) {
-        let mut refused = self.refused();
+        let mut refused = self.refused.lock();
         let is_first = refused.is_empty();
         *refused.entry(kind).or_default() += 1;
         drop(refused);
@@ -103,16 +99,16 @@ impl Shared {
 
     /// What was counted since the last call.
     pub(crate) fn take_refused(&self) -> HashMap<RefusedKind, u64> {
-        std::mem::take(&mut *self.refused())
+        std::mem::take(&mut *self.refused.lock())
     }
 
     pub(crate) fn has_refused(&self) -> bool {
-        !self.refused().is_empty()
+        !self.refused.lock().is_empty()
     }
 
     /// Puts counts back that could not be written.
     pub(crate) fn return_refused(&self, counts: HashMap<RefusedKind, u64>) {
-        let mut refused = self.refused();
+        let mut refused = self.refused.lock();
         for (kind, count) in counts {
             *refused.entry(kind).or_default() += count;
         }

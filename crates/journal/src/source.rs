@@ -40,27 +40,22 @@ impl Source {
         }
     }
 
-    /// Its segments, after one could not be found.
+    /// Its segments after one could not be found, because it was removed after its retention period since it was listed. Fails
+    /// if it is still there, or nothing is: then the directory was moved, and may be back.
     pub(crate) fn list_without(&self, removed: u64) -> Result<Vec<Segment>, JournalError> {
-        match self {
-            Self::Dir(dir) => segment::list_without(dir, removed),
-            Self::Copy(_) => {
-                let listed = self.list()?;
-                let is_there = listed.iter().any(|segment| segment.first == removed);
-                if listed.is_empty() || is_there { Err(self.gone()) } else { Ok(listed) }
-            }
-        }
+        let listed = self.list()?;
+        let is_moved = listed.is_empty() || listed.iter().any(|segment| segment.first == removed);
+        if is_moved { Err(self.gone()) } else { Ok(listed) }
     }
 
     /// The error if a journal that was there has no segment any more.
     pub(crate) fn gone(&self) -> JournalError {
+        let gone = |why| io::Error::new(io::ErrorKind::NotFound, why);
         match self {
-            Self::Dir(dir) => segment::gone(dir),
-            Self::Copy(_) => JournalError::File {
-                what: "cannot read",
-                file: "the copy of the journal".to_owned(),
-                error: io::Error::new(io::ErrorKind::NotFound, "its lines are gone from the database"),
-            },
+            Self::Dir(dir) => failed("cannot read", dir)(gone(
+                "the files of the journal are gone; if they were moved, move them back",
+            )),
+            Self::Copy(_) => unreadable(gone("its lines are gone from the database")),
         }
     }
 

@@ -5,9 +5,11 @@
 //! second one syncs at once.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 /// The delay from the first unsynced line to a sync that waits for a free core.
 pub(crate) const EARLY: Duration = Duration::from_millis(40);
@@ -40,13 +42,9 @@ struct State {
 }
 
 impl Syncer {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lines up to `last` were written to the operating system.
     pub(crate) fn note_written(&self, file: &Arc<File>, last: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let was_clean = state.dirty.is_none();
         state.dirty = Some((Arc::clone(file), last));
         if was_clean {
@@ -58,7 +56,7 @@ impl Syncer {
     /// Lines up to `last` were synced. Ignored after a failed sync: a later sync can succeed although lines were
     /// lost.
     pub(crate) fn note_synced(&self, last: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.has_failed {
             state.synced_through = last;
             state.dirty = None;
@@ -67,7 +65,7 @@ impl Syncer {
 
     /// A new segment is on disk up to line `last`. This clears an earlier sync failure if the segment reports it.
     pub(crate) fn note_begun(&self, last: u64, reported: Option<u64>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.has_failed && reported.is_none() {
             return;
         }
@@ -78,48 +76,41 @@ impl Syncer {
 
     /// The last line that is certainly on disk.
     pub(crate) fn synced_through(&self) -> u64 {
-        self.state().synced_through
+        self.state.lock().synced_through
     }
 
     /// If a sync failed: the last line that is certainly on disk.
     pub(crate) fn failure(&self) -> Option<u64> {
-        let state = self.state();
+        let state = self.state.lock();
         state.has_failed.then_some(state.synced_through)
     }
 
     /// A sync failed.
     pub(crate) fn note_failure(&self) {
-        self.state().has_failed = true;
+        self.state.lock().has_failed = true;
     }
 
     /// Whether the current sync has taken too long.
     pub(crate) fn is_hung(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
-            && self.state().syncing_since.is_some_and(|since| since.elapsed() > HUNG_AFTER)
+            && self.state.lock().syncing_since.is_some_and(|since| since.elapsed() > HUNG_AFTER)
     }
 
     pub(crate) fn close(&self) {
-        self.state().is_closed = true;
+        self.state.lock().is_closed = true;
         self.wake.notify_all();
     }
 
     /// Syncs lines `delay` after they were written, until this is closed and no unsynced lines are left.
     pub(crate) fn run(&self, delay: Duration) {
         loop {
-            let mut state = self
-                .wake
-                .wait_while(self.state(), |state| state.dirty.is_none() && !state.is_closed)
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
+            self.wake.wait_while(&mut state, |state| state.dirty.is_none() && !state.is_closed);
             if !state.is_closed {
                 // Lines that arrive during this delay are synced together.
                 let age = state.dirty_since.map_or(Duration::ZERO, |since| since.elapsed());
-                state = self
-                    .wake
-                    .wait_timeout_while(state, delay.saturating_sub(age), |state| {
-                        state.dirty.is_some() && !state.is_closed
-                    })
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
+                let is_waiting = |state: &mut State| state.dirty.is_some() && !state.is_closed;
+                self.wake.wait_while_for(&mut state, is_waiting, delay.saturating_sub(age));
             }
             let is_due = state.is_closed || state.dirty_since.is_some_and(|since| since.elapsed() >= delay);
             if state.dirty.is_none() && state.is_closed {
@@ -133,7 +124,7 @@ impl Syncer {
             }
             drop(state);
             let synced = file.sync_data();
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if is_late {
                 state.syncing_since = None;
                 self.is_late.store(false, Ordering::Relaxed);

@@ -151,14 +151,14 @@ impl Writer {
             self.sign_at = Some(Instant::now() + CHECKPOINT);
         }
         let is_asked = self.shared.must_sign.load(Ordering::Acquire);
-        let has_next = self.shared.rotation.has_next();
+        let has_next = self.shared.rotation.state.lock().next.is_some();
         let is_due = self.sign_at.is_some_and(|at| at <= Instant::now());
         if !is_due && !is_asked && !has_next {
             return;
         }
         self.shared.queue.note_busy();
         let done = self.say_refused().and_then(|()| self.prepare()).and_then(|()| {
-            let next = self.shared.rotation.take_next();
+            let next = self.shared.rotation.state.lock().next.take();
             self.sign(next)
         });
         if self.report(done, 0) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::client_address::ClientAddress;
 
@@ -45,7 +45,7 @@ pub(crate) struct RefusedConnection(Arc<ClientConnections>);
 impl ClientConnections {
     /// Counts a new connection of an address that may have `most`.
     pub(crate) fn admit(self: &Arc<Self>, address: ClientAddress, most: usize) -> Reception {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let count = open.entry(address).or_default();
         if *count < most {
             *count += 1;
@@ -58,15 +58,11 @@ impl ClientConnections {
             _ => Reception::Closed,
         }
     }
-
-    fn open(&self) -> MutexGuard<'_, HashMap<ClientAddress, usize>> {
-        self.open.lock()
-    }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let mut open = self.connections.open();
+        let mut open = self.connections.open.lock();
         if let Some(count) = open.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {

@@ -151,7 +151,7 @@ impl Refusal {
     fn header(&self) -> Option<(&'static str, Cow<'static, str>)> {
         Some(match self {
             Self::MethodNotAllowed { allow } => ("allow", (*allow).into()),
-            Self::Unauthorized(why) => ("www-authenticate", why.challenge().into()),
+            Self::Unauthorized(why) => ("www-authenticate", why.challenge()),
             Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
                 ("retry-after", retry_after.to_string().into())
             }
@@ -191,20 +191,14 @@ impl From<Overloaded> for Refusal {
 }
 
 impl Unauthorized {
-    const fn challenge(self) -> &'static str {
+    fn challenge(self) -> Cow<'static, str> {
         match self {
-            Self::NoToken => "Bearer",
-            Self::InvalidToken(NotACaller::Unknown) => {
-                "Bearer error=\"invalid_token\", error_description=\"unknown\""
-            }
-            Self::InvalidToken(NotACaller::Expired) => {
-                "Bearer error=\"invalid_token\", error_description=\"expired\""
-            }
-            Self::InvalidToken(NotACaller::Revoked) => {
-                "Bearer error=\"invalid_token\", error_description=\"revoked\""
+            Self::NoToken => "Bearer".into(),
+            Self::InvalidToken(why) => {
+                format!("Bearer error=\"invalid_token\", error_description=\"{why}\"").into()
             }
             Self::InsufficientScope => {
-                "Bearer error=\"insufficient_scope\", error_description=\"not for this operation\""
+                "Bearer error=\"insufficient_scope\", error_description=\"not for this operation\"".into()
             }
         }
     }

@@ -1,15 +1,13 @@
 //! What is done for every request.
 
-use std::panic::{self, AssertUnwindSafe};
-use std::pin::Pin;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use contactd_core::Request;
 use contactd_core::store::LocalRead;
-use pin_project_lite::pin_project;
+use futures_util::FutureExt;
 
 use crate::answer::{Answer, Envelope};
 use crate::body::Body;
@@ -64,7 +62,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let mut recorder = Recorder { client, caller: None, profile: None, is_recorded: false, turn, started };
 
     let answering = answer(app, route, is_preflight, head, &mut body, request, &mut recorder);
-    let answered = caught(answering).await.unwrap_or(Err(Refusal::Panicked));
+    let answered = AssertUnwindSafe(answering).catch_unwind().await.unwrap_or(Err(Refusal::Panicked));
     let answered = match (answered, &recorder.client) {
         (Err(Refusal::Unauthorized(why)), Some(client)) => Err(client.unauthorized(why, now)),
         (answered, _) => answered,
@@ -160,29 +158,4 @@ async fn answer<D: LocalRead>(
         Route::DocsStyle => docs::style(),
         Route::DocsScript => docs::script(),
     })
-}
-
-/// A handler panicked.
-#[derive(Debug)]
-struct Panicked;
-
-/// Runs `future` and returns a panic in it as an error.
-fn caught<F: Future>(future: F) -> impl Future<Output = Result<F::Output, Panicked>> {
-    Caught { future }
-}
-
-pin_project! {
-    struct Caught<F> { #[pin] future: F }
-}
-
-impl<F: Future> Future for Caught<F> {
-    type Output = Result<F::Output, Panicked>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let future = self.project().future;
-        match panic::catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(_) => Poll::Ready(Err(Panicked)),
-        }
-    }
 }

@@ -18,7 +18,7 @@ use crate::{AuditError, Parts, audits};
 
 /// Reports the state of an installation.
 pub struct Health {
-    parts: Arc<Parts>,
+    pub(crate) parts: Arc<Parts>,
 }
 
 /// A finished backup.
@@ -70,10 +70,6 @@ const SMALL_JOURNAL: u64 = 256 << 20;
 const MANY_CHECKS: u64 = 10;
 
 impl Health {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
-    }
-
     /// How much is held, and how much space it takes.
     pub async fn stats(&self, actor: &Actor) -> Result<StatsView, HealthError> {
         actor.note("stats");

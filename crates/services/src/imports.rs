@@ -17,7 +17,8 @@ use contactd_core::store::{
     Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{
-    Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Via, blocking, recordable_file_name,
+    Actor, AdminEntry, Affected, NotRecorded, RefreshError, SuppressionList, Via, blocking,
+    recordable_file_name,
 };
 use contactd_core::{Cancel, DiskBudget, Observer, Progress};
 use contactd_import::{
@@ -25,13 +26,13 @@ use contactd_import::{
 };
 
 use crate::Changed;
+use crate::Parts;
 use crate::views::ImportView;
 use crate::waiting::until_free;
-use crate::{Parts, SuppressionsError};
 
 /// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports {
-    parts: Arc<Parts>,
+    pub(crate) parts: Arc<Parts>,
 }
 
 /// What an import does besides adding and updating.
@@ -163,17 +164,13 @@ pub enum ImportError {
     Store(#[from] StoreError),
     /// The suppressions could not be read.
     #[error(transparent)]
-    Suppressions(#[from] SuppressionsError),
+    Suppressions(#[from] RefreshError),
     /// It could not be put on record, so nothing was shown.
     #[error(transparent)]
     NotRecorded(#[from] NotRecorded),
 }
 
 impl Imports {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
-    }
-
     /// The room that imports share with whatever else is written in large files.
     pub fn disk(&self) -> DiskBudget {
         self.parts.files.disk().clone()

@@ -49,7 +49,7 @@ use contactd_core::InForce;
 use contactd_core::store::{Machine, Store, StoreError};
 use contactd_core::{
     Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Profile,
-    Subject, SuppressionList, UnknownKey,
+    RefreshError, Subject, SuppressionList,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
@@ -139,26 +139,15 @@ impl Services {
     pub fn new(parts: Parts) -> Self {
         let parts = Arc::new(parts);
         Self {
-            tokens: TokenIssuer::new(Arc::clone(&parts)),
-            users: Users::new(Arc::clone(&parts)),
-            opt_outs: OptOuts::new(Arc::clone(&parts)),
-            subjects: Subjects::new(Arc::clone(&parts)),
-            imports: Imports::new(Arc::clone(&parts)),
+            tokens: TokenIssuer { parts: Arc::clone(&parts) },
+            users: Users { parts: Arc::clone(&parts) },
+            opt_outs: OptOuts { parts: Arc::clone(&parts) },
+            subjects: Subjects { parts: Arc::clone(&parts) },
+            imports: Imports { parts: Arc::clone(&parts) },
             audits: Audits::new(Arc::clone(&parts)),
-            health: Health::new(parts),
+            health: Health { parts },
         }
     }
-}
-
-/// Why the suppressions could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SuppressionsError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A suppression could not be recognised.
-    #[error(transparent)]
-    Key(#[from] UnknownKey),
 }
 
 impl Parts {
@@ -233,7 +222,7 @@ impl Parts {
     }
 
     /// The suppressions that are currently in the store.
-    pub(crate) async fn suppressions(&self) -> Result<SuppressionList, SuppressionsError> {
+    pub(crate) async fn suppressions(&self) -> Result<SuppressionList, RefreshError> {
         let list = SuppressionList::new(self.keys.clone());
         list.replace(self.store.list_suppressions().await?)?;
         Ok(list)

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use contactd_core::store::StoreError;
-use contactd_core::{Actor, Affected, Detail, Label, Profile, Subject, SubjectName, Timestamp};
+use contactd_core::{Actor, Affected, Detail, Label, Profile, RefreshError, Subject, SubjectName, Timestamp};
 
 use crate::Changed;
 use crate::views::HolderView;
-use crate::{Approval, Parts, SuppressionsError};
+use crate::{Approval, Parts};
 
 /// Adds and removes suppressions of people, numbers and addresses.
 pub struct OptOuts {
-    parts: Arc<Parts>,
+    pub(crate) parts: Arc<Parts>,
 }
 
 /// What an opt-out covers, and when it is refused.
@@ -33,7 +33,7 @@ pub struct OptedOut {
     /// Subjects that were suppressed before.
     pub already: u64,
     /// What is on file about the named subjects.
-    pub on_file: Result<OnFile, SuppressionsError>,
+    pub on_file: Result<OnFile, RefreshError>,
     /// Whether the people who hold a named number or address were to be opted out themselves.
     is_of_people: bool,
 }
@@ -67,7 +67,7 @@ pub enum OptOutOutcome<'a> {
     /// The same, and how many they are must not be shown yet.
     NeedsApprovalUnseen,
     /// Who holds a named number or address could not be found, so these people are not opted out themselves.
-    HoldersUnknown(&'a SuppressionsError),
+    HoldersUnknown(&'a RefreshError),
     /// Not all people are opted out, and it is not certain that what is stored is in force.
     Uncertain,
 }
@@ -101,10 +101,6 @@ pub enum OptOutError {
 }
 
 impl OptOuts {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
-    }
-
     /// Suppresses all of these. Once this has returned and is confirmed, no lookup that starts afterwards
     /// discloses them, whatever is imported later. Suppressing twice is not an error. The opt-out is in force before
     /// this looks for what is on file, which may take a while.
@@ -143,7 +139,7 @@ impl OptOuts {
         named: &[SubjectName],
         options: OptOutOptions,
         done: &mut Changed<OptedOut>,
-    ) -> Result<OnFile, SuppressionsError> {
+    ) -> Result<OnFile, RefreshError> {
         let (unknown, profiles) = self.search(named).await?;
         let needs_approval = options.person && !options.approval.covers(&profiles);
         let holders = self.holders(actor, profiles, options.person && !needs_approval, done).await?;
@@ -177,7 +173,7 @@ impl OptOuts {
         profiles: Vec<Profile>,
         is_of_people: bool,
         done: &mut Changed<OptedOut>,
-    ) -> Result<Vec<HolderView>, SuppressionsError> {
+    ) -> Result<Vec<HolderView>, RefreshError> {
         let parts = &*self.parts;
         if is_of_people {
             self.suppress_profiles(actor, &profiles, done).await?;

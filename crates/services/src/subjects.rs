@@ -10,13 +10,14 @@ pub use report::{Found, MOST_SEARCHED};
 
 use contactd_core::store::{DetailFilter, ImportPlan, ImportSummary, PutCounts, StoreError};
 use contactd_core::{
-    Actor, Affected, ContactValue, Detail, Kind, NotRecorded, Profile, RawRecord, RecordError, Subject,
+    Actor, Affected, ContactValue, Detail, Kind, NotRecorded, Profile, RawRecord, RecordError, RefreshError,
+    Subject,
 };
 use contactd_core::{Cancel, Observer};
 
 use crate::Changed;
 use crate::waiting::until_free;
-use crate::{AuditError, Parts, SuppressionsError};
+use crate::{AuditError, Parts};
 
 /// Reports, corrects and removes what is held about individual people.
 pub struct Subjects {
@@ -31,7 +32,7 @@ pub enum SubjectError {
     Store(#[from] StoreError),
     /// The suppressions could not be read.
     #[error(transparent)]
-    Suppressions(#[from] SuppressionsError),
+    Suppressions(#[from] RefreshError),
     /// The journal could not be read.
     #[error(transparent)]
     Audit(#[from] AuditError),
@@ -60,7 +61,7 @@ pub enum CorrectionError {
     Store(#[from] StoreError),
     /// The suppressions could not be read.
     #[error(transparent)]
-    Suppressions(#[from] SuppressionsError),
+    Suppressions(#[from] RefreshError),
     /// The right value is stored, and the wrong one is still there.
     #[error("the right value is stored, but the wrong one is not removed ({0})")]
     NotReplaced(SubjectError),
@@ -78,10 +79,6 @@ pub struct WrongDetail {
 }
 
 impl Subjects {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
-    }
-
     /// Adds or updates one person's details by hand, under the same rules as a row of an import. Waits for other
     /// writers.
     pub async fn correct(

@@ -15,7 +15,7 @@ use crate::{Changed, Committed};
 
 /// Issues and revokes tokens.
 pub struct TokenIssuer {
-    parts: Arc<Parts>,
+    pub(crate) parts: Arc<Parts>,
 }
 
 /// The properties of a new token.
@@ -89,10 +89,6 @@ pub enum TokenError {
 }
 
 impl TokenIssuer {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
-    }
-
     /// Creates a token, with a name that no other family of tokens has or had: whoever reads the journal, or the report for a person,
     /// knows recipients by their names.
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {

@@ -30,7 +30,7 @@ use crate::Parts;
 /// Whoever has a session asks [`find`](Self::find) with every request, so a change is in force when its method returns.
 /// Methods that take or make a password hash it on the thread that polls them, for some 20 ms.
 pub struct Users {
-    parts: Arc<Parts>,
+    pub(crate) parts: Arc<Parts>,
 }
 
 /// A user with a new one-time password. This is the only time that it is known.
@@ -48,10 +48,6 @@ impl fmt::Debug for NewUser {
 }
 
 impl Users {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
-    }
-
     /// Creates a user with a one-time password.
     pub async fn create(&self, actor: &Actor, name: &str, role: Role) -> Result<Changed<NewUser>, UserError> {
         let entry = self.parts.entry(actor, "user create");

@@ -10,9 +10,7 @@
 )]
 
 mod account;
-mod detail_names;
 mod erasure;
-mod finding;
 mod import;
 mod journal;
 mod node;
@@ -23,9 +21,7 @@ mod token;
 mod usage;
 
 pub use account::{AdminTokenView, UserView};
-pub use detail_names::{KindName, LabelName};
 pub use erasure::{ErasedProfileView, ErasedView, HolderView, SharedView};
-pub use finding::{FindingView, Verdict};
 pub use import::ImportView;
 pub use journal::{ActionView, EventView, RequestView};
 pub use node::NodeView;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use contactd_core::store::{StoreError, Stored};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::Notify;
@@ -53,7 +53,7 @@ const STATEMENTS: usize = 200;
 
 impl Session {
     async fn prepared(&self, sql: &str) -> Result<Statement, Error> {
-        let known = self.statements().get(sql).cloned();
+        let known = self.statements.lock().get(sql).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -62,16 +62,12 @@ impl Session {
             // The columns are those of the cursor, which is another one next time.
             return Ok(prepared);
         }
-        let mut statements = self.statements();
+        let mut statements = self.statements.lock();
         if statements.len() >= STATEMENTS {
             statements.clear();
         }
         statements.insert(sql.to_owned(), prepared.clone());
         Ok(prepared)
-    }
-
-    fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
-        self.statements.lock()
     }
 
     pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use contactd_core::DigestKeys;
 use contactd_core::store::sealing::Seal;
 use contactd_core::store::{StoreError, Stored};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -33,7 +33,8 @@ use crate::connecting::{Connecting, Session, Values};
 use crate::failure::{Failure, Tried};
 use crate::sealing::Sealing;
 
-pub(crate) use crate::work::{Counter, Work};
+pub(crate) use crate::counter::Counter;
+pub(crate) use crate::work::Work;
 
 /// How long a server may take to begin or end a transaction, at most and at least.
 pub(crate) const LONGEST_STATEMENT: Duration = Duration::from_secs(15);
@@ -315,7 +316,7 @@ impl Database {
     /// A connection outside of any transaction. It is not given back.
     pub(crate) async fn session(&self) -> Tried<Arc<Session>> {
         loop {
-            let kept = self.idle().pop();
+            let kept = self.idle.lock().pop();
             match kept {
                 Some(session) if !session.is_closed() => return Ok(session),
                 Some(_) => {}
@@ -570,25 +571,17 @@ impl Database {
     /// asked first then.
     pub(crate) fn give_up(&self, session: &Session) {
         session.cut();
-        self.idle().clear();
+        self.idle.lock().clear();
         self.connecting.avoid(session.host);
     }
 
     /// Keeps a connection that is in no transaction for the next use, unless others go to another host by now.
     pub(crate) fn keep(&self, session: Arc<Session>) {
-        *self.away_since() = None;
-        let mut idle = self.idle();
+        *self.away_since.lock() = None;
+        let mut idle = self.idle.lock();
         if idle.len() < KEPT && !session.is_closed() && self.is_current(&session) {
             idle.push(session);
         }
-    }
-
-    fn away_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.away_since.lock()
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
-        self.idle.lock()
     }
 }
 
@@ -619,7 +612,8 @@ enum Attempt<T> {
     Unknown(T, Failure),
 }
 
-pub(crate) fn random_id() -> Stored<Vec<u8>> {
+/// Random bytes that nobody else has: the id of a change or of a process.
+pub fn random_id() -> Stored<Vec<u8>> {
     let mut id = vec![0; 16];
     getrandom::fill(&mut id)
         .map_err(|error| StoreError::Engine(format!("cannot get random bytes from the system: {error}")))?;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::store::sealing::BoundRow;
-use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stored};
+use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, StoreError, Stored};
 use tokio_postgres::Row;
 
 use crate::database::{Counter, Work};
@@ -36,7 +36,7 @@ impl Entities for PostgresStore {
     }
 
     async fn check_accounts(&self) -> Stored<()> {
-        self.check_users().await
+        self.fault_of(Counter::Accounts).await?.map_or(Ok(()), |fault| Err(StoreError::Tampered(fault)))
     }
 
     async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Stored<()> {

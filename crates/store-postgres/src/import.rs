@@ -41,10 +41,6 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 #[async_trait]
 impl Importing for PostgresStore {
-    fn sort_key(&self, profile: &Profile) -> u64 {
-        first_id(profile, Kind::Phone).cast_unsigned()
-    }
-
     async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
         let work = self.database.begin_long(Counter::Details).await?;
         let session = Arc::clone(&work.session);
@@ -200,7 +196,7 @@ impl<'a> PostgresImport<'a> {
                     Ok(())
                 },
             );
-            touched = touched.and(of_record);
+            touched.extend(of_record);
         }
         if !merging.replaced.is_empty() {
             let others = place.profiles.iter_mut();
@@ -212,10 +208,10 @@ impl<'a> PostgresImport<'a> {
                     Ok(())
                 };
                 let Ok(of_other) = merging.withdraw::<Infallible>(totals, held, keep);
-                touched = touched.and(of_other);
+                touched.extend(of_other);
             }
         }
-        if touched.any() { rewrite.add(place) } else { Ok(()) }
+        if touched.is_empty() { Ok(()) } else { rewrite.add(place) }
     }
 
     /// Removes the details of replaced sources from a place that is not in the import.
@@ -283,9 +279,9 @@ impl<'a> PostgresImport<'a> {
                 let begin = of_places.partition_point(|(of, _)| *of < first);
                 for (_, value) in of_places[begin..].iter().take_while(|(of, _)| *of == first) {
                     let held = place.held_by(value.0.key());
-                    touched = touched.and(self.merging.take_back(&mut self.totals, value, held));
+                    touched.extend(self.merging.take_back(&mut self.totals, value, held));
                 }
-                if touched.any() {
+                if !touched.is_empty() {
                     self.rewrite.add(place)?;
                 }
             }

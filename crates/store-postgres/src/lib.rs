@@ -8,6 +8,7 @@ mod ahead;
 mod audit;
 mod changes;
 mod connecting;
+mod counter;
 mod database;
 mod details;
 mod entities;
@@ -28,6 +29,7 @@ mod quotas;
 mod reconciling;
 mod rows;
 mod schema;
+mod sealed_rows;
 mod sealing;
 mod suppressions;
 mod sweep;
@@ -36,27 +38,25 @@ mod undo;
 mod url;
 mod usage;
 mod whole;
-mod withdrawals;
 mod work;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use contactd_core::DigestKeys;
-use contactd_core::store::Stored;
+use contactd_core::store::{Store, Stored};
 
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
 
+pub use database::random_id as new_process_id;
 pub use following::Listening;
 pub use moving::MoveState;
 pub use node_claim::ANOTHER_RUNS;
-pub use nodes::{
-    ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker, new_process_id,
-};
+pub use nodes::{ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker};
 pub use quotas::{QuotaKey, UnitsAsked};
 pub use reconciling::{Difference, DifferentRow};
-pub use sealing::CheckedRows;
+pub use sealed_rows::CheckedRows;
 pub use url::{StoreUrl, UrlError};
 
 /// A database.
@@ -65,6 +65,8 @@ pub struct PostgresStore {
     /// The node of this machine, if there is one.
     claim: OnceLock<NodeClaim>,
 }
+
+impl Store for PostgresStore {}
 
 /// How to use a database.
 pub struct Settings {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use contactd_core::Timestamp;
-use contactd_core::store::{Maintenance, PartSize, StoreError, Stored, TakenOver, Withdrawals};
+use contactd_core::store::{EntityTable, Maintenance, PartSize, StoreError, Stored, TakenOver, Withdrawals};
 
 use crate::database::{Counter, Work};
 use crate::usage::unsigned;
-use crate::{ClusterNode, PostgresStore, schema, withdrawals};
+use crate::{ClusterNode, PostgresStore, entities, schema, suppressions};
 
 /// How long PostgreSQL may take to free what was removed.
 const VACUUM_LIMIT: Duration = Duration::from_secs(600);
@@ -142,7 +142,17 @@ impl Maintenance for PostgresStore {
         let mut taken = TakenOver::default();
         for counter in [Counter::Access, Counter::Accounts] {
             let change = move |work: Work| async move {
-                withdrawals::take_over(&work, counter, withdrawals, at, taken).await
+                let mut taken = taken;
+                if counter == Counter::Access {
+                    let suppressed = withdrawals.suppressions.iter().map(|(subject, at)| (subject, *at));
+                    taken.suppressions = suppressions::add(&work, suppressed).await?;
+                }
+                for table in EntityTable::ALL.into_iter().filter(|table| Counter::of(*table) == counter) {
+                    let rows = entities::list_since(&work, table, -1).await?;
+                    let stored = withdrawals.decide(table, &rows, at, &mut taken)?;
+                    entities::put(&work, table, &rows, &stored).await?;
+                }
+                Ok(taken)
             };
             taken = self.database.change(counter, change).await?;
         }

@@ -10,6 +10,7 @@ use futures_util::SinkExt;
 use crate::PostgresStore;
 use crate::database::{Counter, Work};
 use crate::failure::Tried;
+use crate::sealed_rows::seal_all;
 use crate::usage::unsigned;
 
 /// The fact that says how far a move is: the node, the table, and the key.
@@ -69,7 +70,7 @@ impl PostgresStore {
         };
         let put = move |work: Work| async move {
             copy(&work, &MOVED[table], rows).await?;
-            work.seal_all(counter).await?;
+            seal_all(&work, counter).await?;
             let next = if rows.next.is_some() { table } else { table + 1 };
             note(&work, &format(node, next, rows.next)).await
         };

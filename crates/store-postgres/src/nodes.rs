@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use crate::PostgresStore;
 use crate::connecting::Session;
 use crate::connecting::Values;
-use crate::database::{Counter, Database, LONGEST_STATEMENT, Work, random_id};
+use crate::database::{Counter, Database, LONGEST_STATEMENT, Work};
 use crate::failure::{Failure, Tried};
 
 /// A node of the cluster.
@@ -321,11 +321,6 @@ impl Drop for Unanswered<'_> {
             self.database.give_up(session);
         }
     }
-}
-
-/// A random id for a process.
-pub fn new_process_id() -> Stored<Vec<u8>> {
-    random_id()
 }
 
 fn node(row: &Row) -> ClusterNode {

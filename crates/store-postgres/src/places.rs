@@ -4,15 +4,14 @@
 //! again with the number of the change, and leaves a tombstone if there are none left. So a node that asks for everything
 //! newer than a number gets whole places.
 
-use contactd_core::store::StoreError;
 use contactd_core::store::merge::{Fate, HeldDetail, TotalChanges};
 use contactd_core::store::place::{
-    IDS_OF_KIND, IDS_OF_PLACE, first_id_of_key, kind_number, label_number, place_of,
+    IDS_OF_KIND, IDS_OF_PLACE, first_id_of_key, kind_number, label_number, no_room, place_of,
 };
 use contactd_core::{Kind, Profile};
 
 use crate::database::Work;
-use crate::failure::{Failure, Tried};
+use crate::failure::Tried;
 use crate::rows::{COLUMNS, COPY_FORMER, CopyRows, HeldRow, Sources, copy_details};
 
 /// All that is held at one place.
@@ -173,12 +172,6 @@ impl Rewrite {
         details.copy(work, &copy_details(table)).await?;
         former.copy(work, COPY_FORMER).await
     }
-}
-
-fn no_room() -> Failure {
-    let what =
-        format!("one profile would have more than {IDS_OF_KIND} details of one kind; nothing was changed");
-    Failure::from(StoreError::Engine(what))
 }
 
 /// Removes the details of these profiles for which `is_gone` is true; returns them.

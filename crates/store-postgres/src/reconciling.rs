@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::database::{Counter, Work, random_id};
 use crate::entities::{list_since, put};
 use crate::failure::Tried;
+use crate::sealed_rows::seal_all;
 use crate::sealing::changes_between;
 use crate::suppressions::copied;
 use crate::{PostgresStore, outbox};
@@ -89,7 +90,7 @@ impl PostgresStore {
         let change = move |work: Work| async move {
             let Some(held) = held else {
                 work.seal_anew(key, RowSum::default());
-                work.seal_all(Counter::Access).await?;
+                seal_all(&work, Counter::Access).await?;
                 outbox::add(&work, Some(entry), &[]).await?;
                 return Ok(Vec::new());
             };

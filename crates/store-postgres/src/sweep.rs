@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use contactd_core::AdminEntry;
 use contactd_core::store::merge::{HeldDetail, TotalChanges};
-use contactd_core::store::place::{NEVER_OBSERVED, observed};
+use contactd_core::store::place::NEVER_OBSERVED;
 use contactd_core::store::{Aged, Noted, StoreError, Stored, SweepPlan, Swept};
 
 use crate::connecting::Values;
@@ -79,13 +79,7 @@ impl Sweep<'_> {
     async fn aged(&mut self, source: i32, before: i64) -> Stored<u64> {
         let imports = "SELECT id FROM imports WHERE imported_at < $1 * 1000::bigint";
         let imports: HashSet<i64> = self.find(imports, &[&before]).await?.into_iter().collect();
-        let is_over = |held: &HeldDetail| {
-            held.source == i64::from(source)
-                && match observed(&held.detail) {
-                    NEVER_OBSERVED => imports.contains(&held.newest_import()),
-                    at => at < before,
-                }
-        };
+        let is_over = |held: &HeldDetail| held.is_from_before(source.into(), before, &imports);
         let condition = "source = $1 AND observed_at < $2
             AND (observed_at <> $3
                  OR coalesce(said_by, import) IN (SELECT id FROM imports WHERE imported_at < $2 * 1000))";

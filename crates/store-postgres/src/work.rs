@@ -1,68 +1,12 @@
-//! What runs in a transaction, and under which counter.
+//! What runs in a transaction.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use contactd_core::store::EntityTable;
+use contactd_core::store::sealing::{BoundRow, RowSum, Seal, StateKey};
 use tokio_postgres::{Error, Row};
 
 use crate::connecting::{Session, Values};
 use crate::sealing::Sealing;
-
-/// Which counter a change increases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
-    /// Tokens and suppressions.
-    Access,
-    /// Details.
-    Details,
-    /// Users and admin tokens. Nodes do not follow them.
-    Accounts,
-    /// Usage that is added up. Nodes do not follow it.
-    Usage,
-}
-
-impl Counter {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Access => "access",
-            Self::Details => "details",
-            Self::Accounts => "accounts",
-            Self::Usage => "usage",
-        }
-    }
-
-    /// The counter of a table.
-    pub(crate) const fn of(table: EntityTable) -> Self {
-        match table {
-            EntityTable::Tokens => Self::Access,
-            EntityTable::Users | EntityTable::AdminTokens => Self::Accounts,
-        }
-    }
-
-    /// Whether its changes are sealed.
-    pub(crate) const fn is_sealed(self) -> bool {
-        matches!(self, Self::Access | Self::Accounts)
-    }
-
-    /// What it counts the changes of.
-    pub(crate) const fn rows(self) -> &'static str {
-        match self {
-            Self::Access => "tokens and opt-outs",
-            Self::Details => "details",
-            Self::Accounts => "users and admin tokens",
-            Self::Usage => "usage",
-        }
-    }
-
-    /// How long to wait for another change of the same counter. An import holds the one of details for long.
-    pub(crate) const fn lock_timeout(self) -> Duration {
-        match self {
-            Self::Access | Self::Accounts | Self::Usage => Duration::from_secs(2),
-            Self::Details => Duration::from_millis(500),
-        }
-    }
-}
 
 /// A transaction in which something is changed.
 #[derive(Clone)]
@@ -85,6 +29,39 @@ impl Work {
     ) -> Result<Cursor<'_>, Error> {
         self.execute(&format!("DECLARE {name} NO SCROLL CURSOR FOR {query}"), values).await?;
         Ok(Cursor { work: self, name, is_over: false })
+    }
+
+    /// Notes that a row is stored, in place of another one.
+    pub(crate) fn replace(&self, before: Option<BoundRow<'_>>, after: Option<BoundRow<'_>>) {
+        if let Some(sealing) = &self.sealing {
+            sealing.replace(before, after);
+        }
+    }
+
+    /// Whether what is stored is to be noted.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealing_key().is_some()
+    }
+
+    /// The key that this change is sealed with, if it is.
+    pub(crate) fn sealing_key(&self) -> Option<StateKey> {
+        self.sealing.as_ref()?.key()
+    }
+
+    /// Seals rows with this sum, whatever they were before.
+    pub(crate) fn seal_anew(&self, key: &StateKey, sum: RowSum) {
+        if let Some(sealing) = &self.sealing {
+            sealing.begin_anew(key, sum);
+        }
+    }
+
+    pub(crate) fn seal(&self) -> Option<Seal> {
+        self.sealing.as_ref()?.seal()
+    }
+
+    /// How a line of the journal notes the seal. All rows have to be stored.
+    pub(crate) fn noted_seal(&self) -> Option<String> {
+        self.sealing.as_ref()?.noted()
     }
 }
 

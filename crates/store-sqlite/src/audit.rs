@@ -1,7 +1,6 @@
 //! The index of the journal, in its own file, `audit-index.db`.
 
 mod adding;
-mod names;
 mod reading;
 
 use adding::{add_step, move_to, position};
@@ -12,11 +11,11 @@ use contactd_core::store::{
     AuditFilter, AuditIndex, AuditUsage, EntryPlace, IndexStep, IndexedLine, JournalCopies, StoreError,
     Stored, VisitLines,
 };
-use names::{Names, find_name};
 use parking_lot::{MappedMutexGuard, MutexGuard};
 use reading::{indexed, usage, visit_newest};
 use rusqlite::{Connection, Result, Row, Transaction};
 
+use crate::ids::{Ids, find_id};
 use crate::{SqliteStore, connection, schema};
 
 /// The journal is beside it, so it keeps no copies.
@@ -26,7 +25,7 @@ impl JournalCopies for SqliteStore {}
 #[async_trait]
 impl AuditIndex for SqliteStore {
     async fn audit_position(&self, node: &str) -> Stored<AuditPosition> {
-        self.read_index(|index| match find_name(index, node)? {
+        self.read_index(|index| match find_id(index, "names", node)? {
             Some(id) => position(index, id),
             None => Ok(AuditPosition::default()),
         })
@@ -39,7 +38,7 @@ impl AuditIndex for SqliteStore {
     async fn reset_audit_index(&self, node: &str, first_day: i64) -> Stored<()> {
         self.change_index(|index| {
             repair_schema(index)?;
-            let node = Names::default().id(index, node)?;
+            let node = Ids::default().of(index, "names", node)?;
             index.execute("DELETE FROM events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM admin_events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM usage WHERE node = ?1 AND day >= ?2", (node, first_day))?;
@@ -49,7 +48,7 @@ impl AuditIndex for SqliteStore {
 
     async fn forget_audit(&self, node: &str, through: u64) -> Stored<()> {
         self.change_index(|index| {
-            let node = Names::default().id(index, node)?;
+            let node = Ids::default().of(index, "names", node)?;
             index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through))?;
             index
                 .execute("DELETE FROM admin_events WHERE node = ?1 AND seq <= ?2", (node, through))
@@ -93,7 +92,7 @@ impl AuditIndex for SqliteStore {
                       AND seq > coalesce((SELECT seq FROM positions WHERE node = ?1), 0))"
                 )
             };
-            let node = find_name(index, node)?.unwrap_or(0);
+            let node = find_id(index, "names", node)?.unwrap_or(0);
             let sql = format!("SELECT {} + {}", of("events"), of("admin_events"));
             index.query_row(&sql, [node], |row| row.get(0))
         })
@@ -101,7 +100,7 @@ impl AuditIndex for SqliteStore {
 
     async fn remove_node(&self, node: &str) -> Stored<()> {
         self.change_index(|index| {
-            let node = Names::default().id(index, node)?;
+            let node = Ids::default().of(index, "names", node)?;
             for table in TABLES {
                 index.execute(&format!("DELETE FROM {table} WHERE node = ?1"), [node])?;
             }
@@ -133,7 +132,7 @@ impl AuditIndex for SqliteStore {
     }
 
     async fn audit_usage_of(&self, node: &str) -> Stored<Vec<AuditUsage>> {
-        self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)), i64::MIN))
+        self.read_index(|index| usage(index, Some(find_id(index, "names", node)?.unwrap_or(0)), i64::MIN))
     }
 
     async fn visit_audit(&self, filter: &AuditFilter, visit: VisitLines<'_>) -> Stored<()> {
@@ -215,14 +214,9 @@ fn repair_schema(index: &Transaction<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Converts an error of SQLite.
+/// Converts an error of SQLite. A damaged index can be rebuilt from the journal, so nothing needs to be restored from a backup.
 fn error(error: rusqlite::Error) -> StoreError {
-    index_error(connection::error(error))
-}
-
-/// A damaged index can be rebuilt from the journal, so nothing needs to be restored from a backup.
-fn index_error(error: StoreError) -> StoreError {
-    match error {
+    match connection::error(error) {
         StoreError::Damaged(_) => StoreError::Damaged(
             "audit-index.db is damaged; delete it, and it is rebuilt from the journal, except usage counts of days that \
              the journal no longer has".to_owned(),

@@ -87,11 +87,6 @@ pub(crate) fn write(connection: &mut Connection) -> Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
-/// Empties the write-ahead log; does nothing if readers or writers prevent it.
-pub(crate) fn truncate_wal(connection: &Connection) -> Result<()> {
-    empty_wal(connection).map(|_| ())
-}
-
 /// Empties the write-ahead log. Returns false if readers or writers prevented it.
 pub(crate) fn empty_wal(connection: &Connection) -> Result<bool> {
     connection.busy_timeout(CHECKPOINT_BUSY)?;

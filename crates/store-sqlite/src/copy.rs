@@ -120,7 +120,7 @@ impl SqliteStore {
             let note = "UPDATE copy SET loaded_through = ?1, seen_number = ?2, seen_id = ?3";
             transaction.execute(note, params![chunk.through, chunk.at.number, chunk.at.id]).map(|_| ())
         })?;
-        connection::stored(|| connection::truncate_wal(&writer))
+        connection::stored(|| connection::empty_wal(&writer).map(|_| ()))
     }
 
     /// Notes that no traces of what was removed up to this change are left.

@@ -21,10 +21,6 @@ use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
 
 #[async_trait]
 impl Importing for SqliteStore {
-    fn sort_key(&self, profile: &Profile) -> u64 {
-        first_id(profile, Kind::Phone).cast_unsigned()
-    }
-
     async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
         Ok(Box::new(connection::run_blocking(|| SqliteImport::begin(&self.details_file(), plan))?))
     }
@@ -92,13 +88,13 @@ impl SqliteImport {
         if let Some((sources, max_age)) = &plan.max_age {
             let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
             for source in sources {
-                let id = import.writing.sources.of(&import.connection, source)?;
+                let id = import.writing.sources.of(&import.connection, "sources", source)?;
                 import.merging.aged.insert(id);
                 import.connection.execute("UPDATE sources SET max_age = ?2 WHERE id = ?1", (id, seconds))?;
             }
         }
         for source in &plan.replaced {
-            let id = import.writing.sources.of(&import.connection, source)?;
+            let id = import.writing.sources.of(&import.connection, "sources", source)?;
             import.merging.sources.insert(id);
         }
         Ok(import)
@@ -116,7 +112,7 @@ impl SqliteImport {
             profile,
             details,
             &mut rows.details,
-            |source| sources.of(connection, source),
+            |source| sources.of(connection, "sources", source),
             |held, fate| former::keep(connection, import, profile, held, fate),
         )?;
         rows.write(connection, profile, touched)
@@ -245,7 +241,7 @@ impl Import for SqliteImport {
         connection::run_blocking(|| {
             self.write_summary(summary, entry)?;
             // The import is committed, even if its log cannot be emptied now.
-            let _ = connection::truncate_wal(&self.connection);
+            let _ = connection::empty_wal(&self.connection);
             Ok(self.merging.id)
         })
     }

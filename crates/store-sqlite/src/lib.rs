@@ -17,6 +17,7 @@ mod details;
 mod entities;
 mod facts;
 mod former;
+mod ids;
 mod import;
 mod maintenance;
 mod moving;
@@ -40,8 +41,8 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use contactd_core::store::{StoreError, Stored};
-use parking_lot::{Mutex, MutexGuard};
+use contactd_core::store::{Store, StoreError, Stored};
+use parking_lot::Mutex;
 use rusqlite::{Connection, Result, Transaction};
 use thread_local::ThreadLocal;
 
@@ -63,6 +64,8 @@ pub struct SqliteStore {
     /// `audit-index.db`, opened when first needed.
     audit: Mutex<Option<Connection>>,
 }
+
+impl Store for SqliteStore {}
 
 impl SqliteStore {
     /// Whether there is a store in `dir`, whole or not.
@@ -97,19 +100,15 @@ impl SqliteStore {
         })
     }
 
-    fn main(&self) -> MutexGuard<'_, Connection> {
-        self.main.lock()
-    }
-
     /// Uses `contactd.db`, without a transaction around it.
     fn with_main<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
-        connection::run_blocking(|| run(&self.main()))
+        connection::run_blocking(|| run(&self.main.lock()))
     }
 
     /// Changes `contactd.db` in one transaction.
     fn change_main<T>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Stored<T> {
         connection::run_blocking(|| {
-            let mut main = self.main();
+            let mut main = self.main.lock();
             let transaction = connection::write(&mut main)?;
             let done = change(&transaction)?;
             transaction.commit()?;

@@ -63,7 +63,7 @@ impl SqliteStore {
     fn shorten_logs(&self) -> Result<()> {
         for file in [self.main_file(), self.details_file()] {
             if connection::wal_bytes(&file) > WAL_LIMIT {
-                connection::truncate_wal(&connection::writer(&file)?)?;
+                connection::empty_wal(&connection::writer(&file)?)?;
             }
         }
         Ok(())

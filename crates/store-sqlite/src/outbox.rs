@@ -60,7 +60,7 @@ impl Outbox for SqliteStore {
                 remove(&transaction)?;
                 transaction.commit()?;
                 // What an import wrote was emptied from the log before; this must not leave something in it again.
-                let _ = connection::truncate_wal(&writer);
+                let _ = connection::empty_wal(&writer);
                 Ok(())
             })?;
         }

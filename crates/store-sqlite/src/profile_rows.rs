@@ -2,10 +2,13 @@
 
 use contactd_core::store::merge::{HeldDetail, Touched};
 use contactd_core::store::place::{
-    IDS_OF_KIND, IDS_OF_PLACE, NEVER_OBSERVED, first_id, kind, kind_number, label, label_number, observed,
+    IDS_OF_KIND, IDS_OF_PLACE, NEVER_OBSERVED, first_id, kind, kind_number, label, label_number, no_room,
+    observed,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Result, Row, params};
+
+use crate::connection;
 
 /// The details of one profile, to be changed and written back.
 pub(crate) struct ProfileRows {
@@ -75,7 +78,7 @@ impl ProfileRows {
 
     /// Rewrites the details of these kinds: the best first, in ids that no other profile uses.
     pub(crate) fn write(&self, connection: &Connection, profile: &Profile, touched: Touched) -> Result<()> {
-        for kind in Kind::ALL.into_iter().filter(|&kind| touched.has(kind)) {
+        for kind in touched {
             let first = first_id(profile, kind);
             if self.kinds_before.contains(&kind) {
                 connection
@@ -87,18 +90,12 @@ impl ProfileRows {
             details.sort_by_key(|stored| stored.preference());
             let mut free = (first..first + IDS_OF_KIND).filter(|id| !self.taken.contains(id));
             for stored in details {
-                let id = free.next().ok_or_else(no_room)?;
+                let id = free.next().ok_or_else(|| connection::refused(no_room()))?;
                 insert(stored, connection, profile, id)?;
             }
         }
         Ok(())
     }
-}
-
-fn no_room() -> rusqlite::Error {
-    let what =
-        format!("one profile would have more than {IDS_OF_KIND} details of one kind; nothing was changed");
-    rusqlite::Error::UserFunctionError(what.into())
 }
 
 /// Everything in the table, profile by profile. `visit` returns whether to continue.

@@ -7,11 +7,14 @@ use rusqlite::{OptionalExtension, Result, Statement, params};
 
 use crate::{SqliteStore, outbox};
 
+/// Suppresses a digest, with its key, since a time.
+pub(crate) const SUPPRESS: &str =
+    "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
+
 #[async_trait]
 impl Suppressions for SqliteStore {
     async fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> Stored<u64> {
-        let insert = "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
-        self.for_each(subjects, entry, insert, |statement, subject| {
+        self.for_each(subjects, entry, SUPPRESS, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key, at.millis()])
         })
     }

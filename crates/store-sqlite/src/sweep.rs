@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use contactd_core::store::merge::HeldDetail;
-use contactd_core::store::place::{NEVER_OBSERVED, observed};
+use contactd_core::store::place::NEVER_OBSERVED;
 use contactd_core::store::{Aged, LocalRead, Noted, SweepPlan, Swept};
 use contactd_core::{AdminEntry, Profile};
 use rusqlite::{Connection, Result};
@@ -27,7 +27,7 @@ impl SqliteStore {
         swept.former += sweep.forget("expires_at IS NOT NULL AND expires_at <= ?1", [now])?;
         swept.former += sweep.forget_imports_before(plan.former_before.millis())?;
         for (source, max_age) in sweep.ages(plan.aged)? {
-            let before = now.saturating_sub(i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX));
+            let before = now.saturating_sub(max_age);
             swept.aged += sweep.aged(source, before)?;
             swept.former += sweep.forget(
                 "source = ?1 AND observed_at < ?2
@@ -80,13 +80,7 @@ impl Sweep {
     /// Removes the details of a source from before this time. Reads the whole table once.
     fn aged(&mut self, source: i64, before: i64) -> Result<u64> {
         let imports = self.imports_before(before)?;
-        let is_over = |stored: &HeldDetail| {
-            stored.source == source
-                && match observed(&stored.detail) {
-                    NEVER_OBSERVED => imports.contains(&stored.newest_import()),
-                    at => at < before,
-                }
-        };
+        let is_over = |stored: &HeldDetail| stored.is_from_before(source, before, &imports);
         let (mut all, mut after) = (0, -1);
         loop {
             let found = self.find_aged(source, before, after)?;
@@ -166,20 +160,19 @@ impl Sweep {
         self.forget("import IN (SELECT id FROM imports WHERE imported_at < ?1)", [before])
     }
 
-    /// The sources whose details can get too old, by id, and their maximum age.
-    fn ages(&self, aged: Aged<'_>) -> Result<Vec<(i64, Duration)>> {
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Duration::from_secs(row.get(1)?)));
-        match aged {
-            Aged::Not => Ok(Vec::new()),
-            Aged::Policies => {
-                let mut all =
-                    self.reader.prepare("SELECT id, max_age FROM sources WHERE max_age IS NOT NULL")?;
-                all.query_map((), row)?.collect()
-            }
+    /// The sources whose details can get too old, by id, and their maximum age in seconds.
+    fn ages(&self, aged: Aged<'_>) -> Result<Vec<(i64, i64)>> {
+        let (source, age) = match aged {
+            Aged::Not => return Ok(Vec::new()),
+            Aged::Policies => (None, None),
             Aged::Source(source, age) => {
-                let mut one = self.reader.prepare("SELECT id, ?2 FROM sources WHERE name = ?1")?;
-                one.query_map((source, age.as_secs()), row)?.collect()
+                (Some(source), Some(i64::try_from(age.as_secs()).unwrap_or(i64::MAX)))
             }
-        }
+        };
+        let mut find = self.reader.prepare(
+            "SELECT id, coalesce(?2, max_age) FROM sources
+             WHERE (?1 IS NULL AND max_age IS NOT NULL) OR name = ?1",
+        )?;
+        find.query_map((source, age), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 }

@@ -6,6 +6,7 @@ use contactd_core::store::{EntityTable, Stored, TakenOver, Withdrawals};
 use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{Connection, Result, params};
 
+use crate::suppressions::SUPPRESS;
 use crate::{SqliteStore, connection, entities};
 
 impl SqliteStore {
@@ -31,8 +32,7 @@ fn suppressions(main: &Connection) -> Result<Vec<(SubjectDigest, Timestamp)>> {
 
 pub(crate) fn take_over(main: &Connection, withdrawals: &Withdrawals, now: Timestamp) -> Result<TakenOver> {
     let mut taken = TakenOver::default();
-    let mut suppress =
-        main.prepare("INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)")?;
+    let mut suppress = main.prepare(SUPPRESS)?;
     for (subject, at) in &withdrawals.suppressions {
         taken.suppressions += suppress.execute(params![subject.bytes, subject.key, at.millis()])? as u64;
     }

@@ -44,19 +44,11 @@ impl TestServer {
 
     /// Starts a server of its own. The thread that calls this must outlive it.
     pub fn start() -> Self {
-        Self::start_with(&["fsync=off", "max_connections=300"])
-    }
-
-    /// Starts a server of its own with these settings.
-    pub fn start_with(settings: &[&str]) -> Self {
         let dir = directory();
         let data = dir.path().join("data");
         make("initdb", &["--auth=trust", "--username=contactd", "--encoding=UTF8", "--no-locale"], &data);
-        let mut config = String::from("listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\n");
-        for setting in settings {
-            config.push_str(setting);
-            config.push('\n');
-        }
+        let config =
+            "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync=off\nmax_connections=300\n";
         let file = data.join("contactd.conf");
         std::fs::write(&file, config).expect("writes");
         std::fs::OpenOptions::new()
@@ -112,15 +104,11 @@ impl TestServer {
         }
     }
 
-    /// Stops it at once, as a crash does (SIGQUIT), or after its sessions are ended (SIGINT).
-    pub fn stop(&self, how: Stop) {
+    /// Stops it at once, as a crash does.
+    pub fn stop(&self) {
         let Some(mut child) = self.running.lock().expect("not poisoned").take() else { return };
-        let signal = match how {
-            Stop::Crash => rustix::process::Signal::QUIT,
-            Stop::Fast => rustix::process::Signal::INT,
-        };
         let id = rustix::process::Pid::from_child(&child);
-        let _ = rustix::process::kill_process(id, signal);
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::QUIT);
         let _ = child.wait();
     }
 
@@ -199,18 +187,9 @@ pub fn psql(url: &str, args: &[&str]) -> String {
     }
 }
 
-/// How a server stops.
-#[derive(Clone, Copy, Debug)]
-pub enum Stop {
-    /// At once, as in a crash.
-    Crash,
-    /// It ends its sessions first.
-    Fast,
-}
-
 impl Drop for TestServer {
     fn drop(&mut self) {
-        self.stop(Stop::Crash);
+        self.stop();
     }
 }
 

@@ -11,7 +11,7 @@ pub mod maintenance;
 pub mod outbox;
 pub mod undo;
 
-use contactd_core::store::{Aged, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, SweepPlan};
+use contactd_core::store::{Aged, Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, SweepPlan};
 use contactd_core::{
     ContactValue, Detail, Kind, Label, Networks, Profile, Record, Timestamp, Token, TokenSecret,
 };
@@ -53,6 +53,13 @@ fn token(name: &str) -> (TokenSecret, Token) {
     (TokenSecret::generate().expect("randomness"), Token::new(name, now()).expect("randomness"))
 }
 
+/// A token that is stored.
+async fn created(store: &dyn Store, name: &str) -> Token {
+    let (secret, token) = token(name);
+    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    token
+}
+
 fn record(profile: &Profile, details: &[Detail]) -> Record {
     Record { profile: profile.clone(), details: details.to_vec() }
 }
@@ -73,6 +80,14 @@ async fn put_all(store: &dyn Store, plan: &ImportPlan, records: Vec<Record>) -> 
     let summary = ImportSummary { source: "crm".to_owned(), counts, ..ImportSummary::default() };
     import.commit(&summary, None).await.expect("commits");
     counts
+}
+
+/// An import that has these records and is finished, but not committed.
+async fn begun<'a>(store: &'a dyn Store, plan: &ImportPlan, records: Vec<Record>) -> Box<dyn Import + 'a> {
+    let mut import = store.begin_import(plan).await.expect("begins");
+    import.put(in_order(store, records)).await.expect("puts");
+    import.finish().await.expect("finishes");
+    import
 }
 
 fn in_order(store: &dyn Store, mut records: Vec<Record>) -> Vec<Record> {

@@ -4,7 +4,7 @@ use std::io;
 
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -15,14 +15,8 @@ const WRITE_BUFFER: usize = 16 * 1024;
 
 /// The handshakes of one thread, in the order in which their clients have sent what is needed. A client that does not go on holds
 /// nobody up.
-#[derive(Debug)]
-pub struct HandshakeQueue(Semaphore);
-
-impl Default for HandshakeQueue {
-    fn default() -> Self {
-        Self(Semaphore::new(1))
-    }
-}
+#[derive(Debug, Default)]
+pub struct HandshakeQueue(Mutex<()>);
 
 impl Tls {
     /// Does the handshake of a new connection. The caller has to set a limit to how long it takes.
@@ -31,7 +25,7 @@ impl Tls {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-        let first_in_queue = queue.0.acquire().await.map_err(io::Error::other)?;
+        let first_in_queue = queue.0.lock().await;
         // This computes the keys and signs.
         let accepting =
             start.into_stream_with(self.config(), |session| session.set_buffer_limit(Some(WRITE_BUFFER)));

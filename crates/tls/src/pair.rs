@@ -203,27 +203,16 @@ fn config(certified: CertifiedKey) -> Result<ServerConfig, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilesState([Option<FileState>; 2]);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    /// Also changes if a file is overwritten and gets its old times back.
-    changed: (i64, i64),
-}
+/// Device, inode and size; when it was modified, and when it was changed: that also differs if a file is overwritten and gets its
+/// old times back.
+type FileState = (u64, u64, u64, [i64; 4]);
 
 impl FilesState {
     pub(crate) fn of(files: &PairFiles) -> Self {
         Self([&files.cert, &files.key].map(|path| {
-            let metadata = path.metadata().ok()?;
-            Some(FileState {
-                device: metadata.dev(),
-                inode: metadata.ino(),
-                size: metadata.size(),
-                modified: (metadata.mtime(), metadata.mtime_nsec()),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-            })
+            let now = path.metadata().ok()?;
+            let times = [now.mtime(), now.mtime_nsec(), now.ctime(), now.ctime_nsec()];
+            Some((now.dev(), now.ino(), now.size(), times))
         }))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::api::auth::Call;
-use crate::api::disk::{RoomyFile, is_full};
+use crate::api::disk::RoomyFile;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::Sent;
 use crate::api::jobs::{Done, FILE, Failed, Job, Kind, Started};
@@ -94,9 +94,5 @@ async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<V
 }
 
 fn unwritable(error: io::Error) -> Refusal {
-    if is_full(&error) {
-        return Refusal::disk_full("this export");
-    }
-    tracing::error!(target: "contactd::admin", %error, "an export cannot be written");
-    Refusal::internal()
+    Refusal::unwritable(&error, "this export")
 }

@@ -126,9 +126,7 @@ pub(crate) struct JobShown {
     pub(crate) id: String,
     pub(crate) kind: Kind,
     pub(crate) state: State,
-    #[schemars(with = "String")]
     pub(crate) started_at: Timestamp,
-    #[schemars(with = "Option<String>")]
     pub(crate) ended_at: Option<Timestamp>,
     /// Who started it.
     pub(crate) actor: String,

@@ -35,13 +35,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 #[serde(rename_all = "camelCase")]
 struct Me {
     name: String,
-    #[schemars(with = "String")]
     role: Role,
     has_totp: bool,
     must_change_password: bool,
-    #[schemars(with = "String")]
     session_ends_at: Timestamp,
-    #[schemars(with = "Option<String>")]
     last_login_at: Option<Timestamp>,
 }
 

@@ -1,6 +1,7 @@
 //! The nodes of a cluster, and what is wrong with this server.
 
-use contactd_services::views::{FindingView, NodeView};
+use contactd_core::Finding;
+use contactd_services::views::NodeView;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -32,7 +33,7 @@ struct NodeList {
 struct HealthShown {
     /// The version of contactd that runs.
     version: &'static str,
-    findings: Vec<FindingView>,
+    findings: Vec<Finding>,
 }
 
 async fn list(Call { api, .. }: Call) -> Answer<NodeList> {
@@ -46,6 +47,5 @@ async fn health(Call { api, who }: Call) -> Answer<HealthShown> {
     let _turn = LOOKING.acquire().await.map_err(|_| Refusal::internal())?;
     let mut findings = (api.status.findings)().await;
     findings.extend(api.services.health.findings(&who.actor).await);
-    let findings = findings.into_iter().map(FindingView::from).collect();
     Ok(Json(HealthShown { version: env!("CARGO_PKG_VERSION"), findings }))
 }

@@ -3,10 +3,9 @@
 mod list;
 
 use axum::http::StatusCode;
+use contactd_core::RefreshError;
 use contactd_services::views::HolderView;
-use contactd_services::{
-    Changed, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptedOut, SuppressionsError,
-};
+use contactd_services::{Changed, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptedOut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +89,7 @@ async fn opt_out(Call { api, who }: Call, Sent(sent): Sent<OptOutAsked>) -> Answ
     }
 }
 
-fn holders_unknown(error: &SuppressionsError) -> Refusal {
+fn holders_unknown(error: &RefreshError) -> Refusal {
     tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
     let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
                    out themselves. Do it again.";

@@ -1,8 +1,8 @@
 //! How the service does, at a glance. Every page begins with it, so it reads counts and facts only.
 
 use contactd_core::store::{ImportSummary, PastImport, StoreError};
-use contactd_core::{Timestamp, Token};
-use contactd_services::views::{DayLookups, FindingView, NodeView};
+use contactd_core::{Finding, Timestamp, Token};
+use contactd_services::views::{DayLookups, NodeView};
 use contactd_services::{HealthError, HeldBySource, JournalState, Overview};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,7 +41,7 @@ struct OverviewShown {
     last_backup: Option<BackupShown>,
     /// The nodes of the cluster; none without a cluster.
     nodes: Vec<NodeAtAGlance>,
-    findings: Vec<FindingView>,
+    findings: Vec<Finding>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -55,7 +55,6 @@ struct HeldShown {
 struct EndingShown {
     id: String,
     name: String,
-    #[schemars(with = "Option<String>")]
     ends_at: Option<Timestamp>,
 }
 
@@ -66,7 +65,6 @@ struct JournalShown {
     /// `whole` or `broken`, as the last verification found; `unchecked` if there was none; `off` if this server keeps no journal.
     state: &'static str,
     /// When it was last verified.
-    #[schemars(with = "Option<String>")]
     compared_at: Option<Timestamp>,
     /// About how many lines it has.
     lines: u64,
@@ -77,7 +75,6 @@ struct JournalShown {
 #[serde(rename_all = "camelCase")]
 struct ImportShown {
     id: i64,
-    #[schemars(with = "String")]
     imported_at: Timestamp,
     source: String,
     rows: u64,
@@ -86,7 +83,6 @@ struct ImportShown {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct BackupShown {
-    #[schemars(with = "String")]
     made_at: Timestamp,
 }
 
@@ -121,7 +117,7 @@ async fn show(Call { api, who }: Call) -> Answer<OverviewShown> {
         last_import: last_import.map(imported),
         last_backup: last_backup.map(|made_at| BackupShown { made_at }),
         nodes: nodes.into_iter().map(at_a_glance).collect(),
-        findings: findings.map(FindingView::from).collect(),
+        findings: findings.collect(),
     }))
 }
 

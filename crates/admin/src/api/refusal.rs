@@ -1,11 +1,14 @@
 //! Why a call of the API is refused.
 
+use std::io;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use contactd_core::NotRecorded;
 use contactd_core::store::StoreError;
-use contactd_services::SuppressionsError;
+use contactd_core::{NotRecorded, RefreshError};
+
+use crate::api::disk::is_full;
 
 /// An answer that is an error: `{"status": code, "message": sentence}`, as on the public listener.
 #[derive(Clone, Debug)]
@@ -65,6 +68,15 @@ impl Refusal {
             "There is not enough room for {what} on the disk of the server. Ask the operator to make room."
         );
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", message)
+    }
+
+    /// A file cannot be written. The log says why, unless the disk has no room.
+    pub(crate) fn unwritable(error: &io::Error, what: &'static str) -> Self {
+        if is_full(error) {
+            return Self::disk_full(what);
+        }
+        tracing::error!(target: "contactd::admin", %error, what, "a file cannot be written");
+        Self::internal()
     }
 
     /// A fault of our own. The log says which.
@@ -144,11 +156,11 @@ impl From<NotRecorded> for Refusal {
     }
 }
 
-impl From<SuppressionsError> for Refusal {
-    fn from(error: SuppressionsError) -> Self {
+impl From<RefreshError> for Refusal {
+    fn from(error: RefreshError) -> Self {
         match error {
-            SuppressionsError::Store(error) => error.into(),
-            SuppressionsError::Key(error) => {
+            RefreshError::Store(error) => error.into(),
+            RefreshError::Key(error) => {
                 tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
                 Self::internal()
             }

@@ -59,10 +59,8 @@ struct SessionShown {
     /// To be sent as `X-Contactd-Csrf` with every request that changes something.
     csrf_token: String,
     /// When the session ends in any case.
-    #[schemars(with = "String")]
     ends_at: Timestamp,
     /// When it ends if it is not used.
-    #[schemars(with = "String")]
     idle_ends_at: Timestamp,
 }
 
@@ -70,7 +68,6 @@ struct SessionShown {
 #[serde(rename_all = "camelCase")]
 struct SessionUser {
     name: String,
-    #[schemars(with = "String")]
     role: Role,
     has_totp: bool,
     must_change_password: bool,

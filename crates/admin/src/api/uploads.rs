@@ -6,16 +6,14 @@ mod store;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::{Timestamp, recordable_file_name};
-use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
+use contactd_services::{FileShape, PreviewedRow};
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use crate::api::auth::Call;
-use crate::api::disk;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
 use crate::api::imports::{read_options, refused};
@@ -56,16 +54,8 @@ struct UploadShown {
     id: String,
     name: String,
     bytes: u64,
-    /// `csv`, `jsonl` or `parquet`.
-    format: &'static str,
-    /// The encoding of a text file.
-    encoding: Option<&'static str>,
-    /// What separates the columns of a CSV.
-    delimiter: Option<char>,
-    /// Empty for JSON lines with lists of details, whose fields cannot be mapped.
-    columns: Vec<ColumnShown>,
-    /// For fields that no column has the name of: the column that probably means them.
-    suggested_mapping: BTreeMap<&'static str, String>,
+    #[serde(flatten)]
+    shape: FileShape,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -80,21 +70,9 @@ struct ListedUpload {
     id: String,
     name: String,
     bytes: u64,
-    #[schemars(with = "String")]
     sent_at: Timestamp,
     /// When it is deleted, unless somebody is erased before.
-    #[schemars(with = "String")]
     deleted_at: Timestamp,
-}
-
-/// A column of a file.
-#[derive(Serialize, JsonSchema)]
-struct ColumnShown {
-    name: String,
-    /// The field that it is, if its name says so.
-    field: Option<&'static str>,
-    /// Its first values.
-    samples: Vec<String>,
 }
 
 /// How the rows of a file are read.
@@ -122,59 +100,12 @@ struct ToPreview {
 /// The first rows of a file.
 #[derive(Serialize, JsonSchema)]
 struct Preview {
-    rows: Vec<RowShown>,
-}
-
-/// A row of a file, and what an import would do with it.
-#[derive(Serialize, JsonSchema)]
-struct RowShown {
-    /// The line on which it begins, or in a Parquet file its number.
-    line: u64,
-    /// What it has in each field.
-    values: BTreeMap<&'static str, String>,
-    #[schemars(with = "VerdictShown")]
-    verdict: Verdict,
-    reasons: Vec<ReasonShown>,
-}
-
-/// Why a value would not be loaded.
-#[derive(Serialize, JsonSchema)]
-struct ReasonShown {
-    column: String,
-    /// A code.
-    reason: &'static str,
-}
-
-/// What an import would do with a row.
-#[derive(JsonSchema)]
-#[schemars(rename = "Verdict")]
-#[expect(dead_code, reason = "it describes the texts of another type")]
-enum VerdictShown {
-    #[schemars(rename = "loaded")]
-    Loaded,
-    #[schemars(rename = "loaded in part")]
-    LoadedInPart,
-    #[schemars(rename = "rejected")]
-    Rejected,
-    #[schemars(rename = "opted out")]
-    OptedOut,
+    rows: Vec<PreviewedRow>,
 }
 
 impl UploadShown {
     fn new(upload: Upload, shape: FileShape) -> Self {
-        let columns = shape.columns.into_iter();
-        Self {
-            id: upload.id,
-            name: upload.name,
-            bytes: upload.bytes,
-            format: shape.format,
-            encoding: shape.encoding,
-            delimiter: shape.delimiter,
-            columns: columns
-                .map(|column| ColumnShown { name: column.name, field: column.field, samples: column.samples })
-                .collect(),
-            suggested_mapping: shape.suggested_mapping,
-        }
+        Self { id: upload.id, name: upload.name, bytes: upload.bytes, shape }
     }
 }
 
@@ -189,16 +120,12 @@ async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadSh
     };
     let bytes = receiving::receive(&parts.headers, body, &arriving.path(), &api.disk).await?;
     let upload = arriving.keep(name_of(&parts.headers), bytes).map_err(|error| {
-        if disk::is_full(&error) {
-            return Refusal::disk_full("this file");
-        }
         if error.kind() == ErrorKind::NotFound {
             let message =
                 "Somebody was erased while this file was being sent, so it is not kept. Send it again.";
             return Refusal::new(StatusCode::CONFLICT, "erased_meanwhile", message);
         }
-        tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be kept");
-        Refusal::internal()
+        Refusal::unwritable(&error, "this file")
     })?;
     let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
     match described {
@@ -242,14 +169,7 @@ async fn preview(Call { api, who }: Call, Named(id): Named, Sent(sent): Sent<ToP
     let file = api.uploads.file(&upload);
     let imports = &api.services.imports;
     let rows = imports.preview(&who.actor, &file, &options, PREVIEWED, !who.sees_people()).await;
-    let reason = |NotLoaded { column, reason }| ReasonShown { column: Cow::into_owned(column), reason };
-    let shown = |PreviewedRow { line, values, verdict, reasons, .. }| RowShown {
-        line,
-        values,
-        verdict,
-        reasons: reasons.into_iter().map(reason).collect(),
-    };
-    Ok(Json(Preview { rows: rows.map_err(refused)?.into_iter().map(shown).collect() }))
+    Ok(Json(Preview { rows: rows.map_err(refused)? }))
 }
 
 /// The name of a file: without directories and control characters, and not too long.

@@ -1,15 +1,14 @@
 //! A cluster in a test: a database of its own, changes by SQL, and nodes.
 
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_cluster::{Node, NodeError, NodeSettings, PutInForce, Verified, verify};
-use contactd_core::store::Suppressions;
-use contactd_core::{Lease, SubjectDigest, SystemClock, Timestamp};
+use contactd_cluster::{Node, NodeSettings, Verified, verify};
+use contactd_core::{Lease, SystemClock};
 use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::TestServer;
@@ -118,34 +117,30 @@ impl Cluster {
 
     pub(crate) fn node(&self, id: &str) -> TestNode {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut node = self.node_in(dir.path(), id);
-        node.own_dir = Some(dir);
-        node
+        let node = self.node_in(dir.path(), id);
+        TestNode { _own_dir: Some(dir), ..node }
     }
 
     pub(crate) fn node_in(&self, dir: &Path, id: &str) -> TestNode {
-        self.try_node_in(dir, id).expect("starts")
-    }
-
-    pub(crate) fn try_node_in(&self, dir: &Path, id: &str) -> Result<TestNode, NodeError> {
-        let (gate, clock) = (Arc::new(Gate::default()), Arc::new(SystemClock));
+        let clock = Arc::new(SystemClock);
         let lease = Lease::of_node(Arc::<SystemClock>::clone(&clock));
-        let node = Node::start(NodeSettings {
+        let settings = NodeSettings {
             database: self.open(),
-            local: Arc::new(SqliteStore::open(dir)?),
+            local: Arc::new(SqliteStore::open(dir).expect("opens")),
             node: id.to_owned(),
             name: format!("node {id}"),
             data_dir: None,
             lease_length: self.lease,
             clock,
-            put_in_force: Arc::clone(&gate).put_in_force(),
+            put_in_force: Box::new(|| Box::pin(std::future::ready(Ok(())))),
             lease: lease.clone(),
             callers: Arc::default(),
             usage_is_counted: true,
             runtime: runtime().handle().clone(),
             can_record: Box::new(|| true),
-        })?;
-        Ok(TestNode { node: Some(node), lease, gate, dir: dir.to_owned(), own_dir: None })
+        };
+        let node = Node::start(settings).expect("starts");
+        TestNode { _node: node, lease, dir: dir.to_owned(), _own_dir: None }
     }
 
     /// Runs this in a transaction that stays open until what is returned is dropped, as a holder of locks.
@@ -228,11 +223,11 @@ fn open(url: &str) -> Arc<PostgresStore> {
 }
 
 pub(crate) struct TestNode {
-    node: Option<Node>,
+    // Dropped before the directory.
+    _node: Node,
     pub(crate) lease: Lease,
-    pub(crate) gate: Arc<Gate>,
     dir: PathBuf,
-    own_dir: Option<tempfile::TempDir>,
+    _own_dir: Option<tempfile::TempDir>,
 }
 
 impl TestNode {
@@ -244,63 +239,10 @@ impl TestNode {
     pub(crate) fn is_ready(&self) {
         let until = Instant::now() + PATIENCE;
         while !self.lease.holds() {
-            assert!(Instant::now() < until, "{:?}", self.status());
+            assert!(Instant::now() < until, "it gets no lease");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-
-    pub(crate) async fn finish(mut self) {
-        self.node.take().expect("a node").finish().await;
-    }
-}
-
-impl Deref for TestNode {
-    type Target = Node;
-
-    fn deref(&self) -> &Node {
-        self.node.as_ref().expect("a node")
-    }
-}
-
-impl Drop for TestNode {
-    fn drop(&mut self) {
-        self.gate.open();
-        drop(self.node.take());
-        drop(self.own_dir.take());
-    }
-}
-
-/// Puts changes in force, unless it is closed: then the node hangs, as if it was paused.
-#[derive(Default)]
-pub(crate) struct Gate {
-    is_closed: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Gate {
-    pub(crate) fn close(&self) {
-        *self.is_closed.lock().expect("not poisoned") = true;
-    }
-
-    pub(crate) fn open(&self) {
-        *self.is_closed.lock().expect("not poisoned") = false;
-        self.changed.notify_all();
-    }
-
-    fn put_in_force(self: Arc<Self>) -> PutInForce {
-        Box::new(move || {
-            let is_closed = self.is_closed.lock().expect("not poisoned");
-            drop(self.changed.wait_while(is_closed, |is_closed| *is_closed).expect("not poisoned"));
-            Box::pin(std::future::ready(Ok(())))
-        })
-    }
-}
-
-pub(crate) fn suppress_in(store: &SqliteStore) {
-    let subject = SubjectDigest { key: "k1".to_owned(), bytes: [1; 32] };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let suppressed = runtime.block_on(store.suppress(&[subject], Timestamp::from_seconds(1), None));
-    assert_eq!(suppressed.expect("suppresses"), 1);
 }
 
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {

@@ -1,44 +1,30 @@
 //! Copies that follow the database.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use contactd_cluster::{ClusterInForce, Verified, verify};
-use contactd_core::store::Maintenance;
-use contactd_core::{Affected, InForce, NodeNote};
+use contactd_core::store::copying::ChangePoint;
+use contactd_store_postgres::PostgresStore;
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::Dice;
+use tempfile::TempDir;
 
-use crate::fixture::{Cluster, eventually, suppress_in};
+use crate::fixture::{Cluster, eventually};
 
-#[test]
-fn a_node_copies_what_there_is_and_follows_what_changes() {
-    let cluster = Cluster::new();
-    cluster.put_places(0..500, "first");
-    cluster.put_token("t1");
-    cluster.suppress(1);
-    let node = cluster.node("a");
-    node.is_ready();
-    cluster.assert_equal(&node);
-    let status = node.status();
-    assert_eq!((status.access_number, status.details_number), (2, 1));
-
-    cluster.put_places(490..510, "second");
-    cluster.empty_places(0..10);
-    cluster.unsuppress(1);
-    cluster.assert_equal(&node);
-    eventually(|| node.status().wiped_number == 3);
-    node.is_ready();
+/// The files of a node that began to copy the database, and the change where it began.
+async fn begun(cluster: &Cluster) -> (TempDir, Arc<PostgresStore>, SqliteStore, ChangePoint) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (database, local) = (cluster.open(), SqliteStore::open(dir.path()).expect("opens"));
+    local.begin_copy(&database.lineage().await.expect("reads")).expect("begins");
+    let from = database.numbers().await.expect("reads").details;
+    local.begin_snapshot(&from).expect("begins");
+    (dir, database, local, from)
 }
 
 #[tokio::test]
 async fn a_node_that_is_killed_while_it_loads_goes_on_from_there() {
     let cluster = Cluster::new();
     cluster.put_places(0..3_000, "first");
-    let dir = tempfile::tempdir().expect("a directory");
-    let (database, local) = (cluster.open(), SqliteStore::open(dir.path()).expect("opens"));
-    local.begin_copy(&database.lineage().await.expect("reads")).expect("begins");
-    let from = database.numbers().await.expect("reads").details;
-    local.begin_snapshot(&from).expect("begins");
+    let (dir, database, local, from) = begun(&cluster).await;
     let mut after = -1;
     for _ in 0..3 {
         let chunk = database.read_details_chunk(after, 101, &from).await.expect("reads").expect("known");
@@ -58,11 +44,7 @@ async fn a_node_that_is_killed_while_it_loads_goes_on_from_there() {
 async fn a_database_that_is_restored_while_a_node_loads_is_loaded_anew() {
     let cluster = Cluster::new();
     cluster.put_places(0..300, "first");
-    let dir = tempfile::tempdir().expect("a directory");
-    let (database, local) = (cluster.open(), SqliteStore::open(dir.path()).expect("opens"));
-    local.begin_copy(&database.lineage().await.expect("reads")).expect("begins");
-    let from = database.numbers().await.expect("reads").details;
-    local.begin_snapshot(&from).expect("begins");
+    let (dir, database, local, from) = begun(&cluster).await;
     // The first part contains places of a change that never happened.
     cluster.put_places(300..310, "lost");
     cluster.sql("UPDATE details SET id = id - 300 * 65536 + 100 WHERE number = 2");
@@ -83,11 +65,7 @@ async fn a_database_that_is_restored_while_a_node_loads_is_loaded_anew() {
 #[tokio::test]
 async fn a_node_that_began_before_the_first_change_loads_anew_if_that_is_forgotten() {
     let cluster = Cluster::new();
-    let dir = tempfile::tempdir().expect("a directory");
-    let (database, local) = (cluster.open(), SqliteStore::open(dir.path()).expect("opens"));
-    local.begin_copy(&database.lineage().await.expect("reads")).expect("begins");
-    let from = database.numbers().await.expect("reads").details;
-    local.begin_snapshot(&from).expect("begins");
+    let (dir, database, local, from) = begun(&cluster).await;
     cluster.put_places(0..300, "first");
     cluster.put_places(0..1, "second");
     let chunk = database.read_details_chunk(-1, 101, &from).await.expect("reads").expect("known");
@@ -136,118 +114,19 @@ fn a_node_notices_a_restored_database_and_copies_it_anew() {
     cluster.put_places(40..60, "lost");
     cluster.suppress(2);
     cluster.assert_equal(&node);
+    eventually(|| cluster.sql("SELECT details_number FROM nodes") == "2");
     cluster.sql(
         "BEGIN;
          DELETE FROM details WHERE number = 2; DELETE FROM suppressions WHERE number = 2;
          DELETE FROM changes WHERE number = 2; UPDATE counters SET number = 1; COMMIT",
     );
-    eventually(|| node.status().details_number == 1 && node.status().is_loaded);
-    cluster.assert_equal(&node);
+    eventually(|| cluster.sql("SELECT details_number FROM nodes") == "1");
     node.is_ready();
+    cluster.assert_equal(&node);
 
     // Afterwards other changes get the same numbers.
     cluster.sql("UPDATE changes SET id = sha256(id)");
     cluster.put_places(100..110, "other");
     cluster.assert_equal(&node);
     node.is_ready();
-}
-
-#[test]
-fn a_lease_is_not_renewed_while_the_node_is_behind() {
-    let cluster = Cluster::new();
-    let node = cluster.node("a");
-    node.is_ready();
-    node.gate.close();
-    cluster.suppress(1);
-    eventually(|| !node.lease.holds());
-    assert_eq!(node.status().access_number, 0);
-    node.gate.open();
-    node.is_ready();
-    assert_eq!(node.status().access_number, 1);
-}
-
-#[tokio::test]
-async fn a_change_is_in_force_when_every_node_has_it() {
-    let cluster = Cluster::new().with_lease(Duration::from_secs(60));
-    let (one, other) = (cluster.node("a"), cluster.node("b"));
-    one.is_ready();
-    other.is_ready();
-    let in_force = ClusterInForce::new(cluster.open());
-    for number in 1..20 {
-        cluster.suppress(number);
-        assert_eq!(in_force.announce(Affected::Access).await, Ok(Vec::new()));
-        for node in [&one, &other] {
-            assert_eq!(node.status().access_number, i64::try_from(number).expect("fits"));
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_silent_node_is_waited_for_until_its_lease_has_ended_and_is_named() {
-    let cluster = Cluster::new();
-    let node = cluster.node("a");
-    node.is_ready();
-    let in_force = ClusterInForce::new(cluster.open());
-    node.gate.close();
-    cluster.suppress(1);
-    assert_eq!(in_force.announce(Affected::Access).await, Ok(vec![NodeNote::Silent("node a".to_owned())]));
-    assert!(!node.lease.holds());
-    node.gate.open();
-}
-
-#[tokio::test]
-async fn a_node_that_stopped_is_not_waited_for() {
-    let cluster = Cluster::new().with_lease(Duration::from_secs(600));
-    let node = cluster.node("a");
-    node.is_ready();
-    let lease = node.lease.clone();
-    node.finish().await;
-    assert!(!lease.holds());
-    cluster.suppress(1);
-    let in_force = ClusterInForce::new(cluster.open());
-    let began = Instant::now();
-    assert_eq!(in_force.announce(Affected::Access).await, Ok(Vec::new()));
-    assert!(began.elapsed() < Duration::from_secs(300));
-}
-
-#[tokio::test]
-async fn an_erasure_waits_until_removed_values_are_wiped() {
-    let cluster = Cluster::new();
-    cluster.put_places(0..100, "first");
-    let node = cluster.node("a");
-    node.is_ready();
-    cluster.empty_places(7..8);
-    cluster.open().wipe_removed().await.expect("every node has wiped it");
-    let bytes = std::fs::read(node.dir().join("details.db")).expect("reads");
-    assert!(!bytes.windows(17).any(|window| window == b"first7@example.co"));
-    assert!(bytes.windows(17).any(|window| window == b"first8@example.co"));
-}
-
-#[tokio::test]
-async fn a_copy_that_differs_is_found() {
-    let cluster = Cluster::new();
-    cluster.put_places(0..100, "first");
-    let node = cluster.node("a");
-    node.is_ready();
-    let (local, database) = (SqliteStore::open(node.dir()).expect("opens"), cluster.open());
-    let verified = verify(&local, &database, Duration::from_secs(10)).await.expect("verifies");
-    assert!(matches!(&verified, Verified::Equal(digest) if digest.profiles == 100), "{verified:?}");
-    cluster.sql("UPDATE details SET value = 'other@example.com' WHERE id = (SELECT min(id) FROM details)");
-    let verified = verify(&local, &database, Duration::from_secs(10)).await.expect("verifies");
-    assert!(matches!(verified, Verified::Different { .. }), "{verified:?}");
-}
-
-#[test]
-fn a_store_of_its_own_is_not_overwritten() {
-    let cluster = Cluster::new();
-    let dir = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(dir.path()).expect("opens");
-    suppress_in(&store);
-    drop(store);
-    let refused = cluster.try_node_in(dir.path(), "a").err().expect("is refused");
-    assert_eq!(
-        refused.to_string(),
-        "this data directory holds a store of its own, not the copy of a node. Give the node an empty directory, or \
-         move the store into the cluster with `contactd migrate`"
-    );
 }

@@ -52,24 +52,6 @@ fn a_node_that_found_another_history_does_not_say_that_its_files_are_wiped() {
     node.is_ready();
 }
 
-#[tokio::test]
-async fn two_processes_with_the_same_node_do_not_both_answer() {
-    let cluster = Cluster::new().with_lease(Duration::from_secs(60));
-    let node = cluster.node("a");
-    node.is_ready();
-    let other = cluster.node("a");
-    eventually(|| other.status().trouble.is_some());
-    assert_eq!(
-        other.status().trouble.expect("trouble"),
-        "the store cannot be used now: another process runs as this node, or was killed and its lease has not ended. If it was \
-         killed, wait; if it runs, give each node its own data directory"
-    );
-    assert!(node.lease.holds() && !other.lease.holds());
-    // It gives its lease back, so that the other one need not wait.
-    node.finish().await;
-    other.is_ready();
-}
-
 #[test]
 fn a_node_that_the_database_does_not_know_any_more_gives_up_its_lease_and_joins_again() {
     let cluster = Cluster::new().with_lease(Duration::from_secs(600));

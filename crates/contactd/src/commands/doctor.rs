@@ -8,7 +8,6 @@ use contactd_core::store::Maintenance;
 use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
 use contactd_services::clock_finding;
-use contactd_services::views::FindingView;
 
 use crate::cli::Everywhere;
 use crate::config::{self, Config};
@@ -20,7 +19,7 @@ pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<E
     let findings = examine(everywhere).await;
     let failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
     if json {
-        output::json(&findings.into_iter().map(FindingView::from).collect::<Vec<_>>())?;
+        output::json(&findings)?;
     } else {
         findings.iter().try_for_each(show)?;
     }

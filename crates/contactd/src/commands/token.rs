@@ -19,7 +19,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Res
         TokenCommand::Create(args) => create(context, &args).await?,
         TokenCommand::List(args) => list(context, args.json).await?,
         TokenCommand::Update(args) => update(context, &args).await?,
-        TokenCommand::Revoke { which } => revoke(context, &which.token).await?,
+        TokenCommand::Revoke(which) => revoke(context, &which.token).await?,
         TokenCommand::Rotate(args) => rotate(context, &args).await?,
     }
     Ok(ExitCode::SUCCESS)

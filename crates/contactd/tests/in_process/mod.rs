@@ -25,7 +25,7 @@ impl InForce for Silent {
 async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = Some(dir.path().join("data"));
-    let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true, store_is_flag: false };
+    let everywhere = Everywhere { data, data_is_flag: true, ..Everywhere::default() };
     let opened =
         Opened::open(Config::resolve(&everywhere).expect("resolves"), Purpose::Using).await.expect("opens");
     let services = opened.services(Arc::new(Silent), &crate::on_record::ActionRecorder::new(&opened, false));

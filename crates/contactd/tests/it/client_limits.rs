@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Barrier;
 
+use crate::audit::segments;
 use crate::fixture::{ADA, EVE, NOBODY, OLD, UNA};
 use crate::http::{Connection, Reply, Request, profile_body};
 use crate::running::reload;
@@ -293,13 +294,8 @@ fn no_client_address_is_in_a_log_a_metric_or_the_journal() {
     assert_eq!(refusals(&service), [1, 1, 3]);
     let shown = service.site.ok(&["audit", "show", "--json"]);
     assert!(shown.contains("rate_limited"), "{shown}");
-    let journal: String = std::fs::read_dir(service.data().join("audit"))
-        .expect("a directory")
-        .map(|entry| {
-            String::from_utf8_lossy(&std::fs::read(entry.expect("a file").path()).expect("reads"))
-                .into_owned()
-        })
-        .collect();
+    let files = segments(&service.data());
+    let journal: String = files.iter().map(|file| std::fs::read_to_string(file).expect("reads")).collect();
     for text in [service.log.text(), service.metrics(), shown, journal] {
         assert!(!text.contains("192.0.2.77") && !text.contains("127.0.0.77"), "{text}");
     }

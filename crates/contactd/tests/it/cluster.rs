@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use contactd_testing::{Stop, TestServer, program};
+use contactd_testing::{TestServer, program};
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::admin_api::AdminApi;
-use crate::fixture::{self, ADA, ADA_PHONE, EVE, MIRA};
+use crate::fixture::{ADA, ADA_PHONE, EVE, MIRA};
 use crate::http::Request;
-use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
+use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually, sqlite};
 
 /// A machine with the keys of another one.
 pub(crate) fn machine(url: &str, keys_of: &Site) -> Site {
@@ -35,7 +35,7 @@ pub(crate) fn named(name: &str, more: &str) -> String {
 pub(crate) fn nodes(names: &[&str], lease: &str) -> (Vec<Service>, String) {
     let url = TestServer::shared().database();
     let first = Site::on(&url);
-    first.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    first.import_people();
     let token = first.token(&[]);
     let mut sites: Vec<Site> = names.iter().skip(1).map(|_| machine(&url, &first)).collect();
     sites.insert(0, first);
@@ -46,13 +46,12 @@ pub(crate) fn nodes(names: &[&str], lease: &str) -> (Vec<Service>, String) {
 /// What `node list` says: names and states.
 fn listed(site: &Site) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
-    let nodes = site.json(&["node", "list"]);
-    nodes.as_array().expect("a list").iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect()
+    let nodes = site.list(&["node", "list"]);
+    nodes.iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect()
 }
 
 pub(crate) fn id_of(site: &Site, name: &str) -> String {
-    let nodes = site.json(&["node", "list"]);
-    let nodes = nodes.as_array().expect("a list");
+    let nodes = site.list(&["node", "list"]);
     let node = nodes.iter().find(|node| node["name"] == name).expect("a node");
     node["id"].as_str().expect("an id").to_owned()
 }
@@ -77,14 +76,11 @@ fn an_opt_out_on_one_node_is_in_force_on_all_when_the_command_returns() {
     for node in &nodes {
         assert_eq!(node.look_up(PHONE, &token, ADA).status, 401);
     }
-    let erased = nodes[1].site.run(&["erase", EVE]);
-    assert_eq!(erased.code, 0, "{erased:?}");
+    nodes[1].site.ok(&["erase", EVE]);
     for node in &nodes {
-        let (copy, compared) = (&node.site, node.site.run(&["node", "verify"]));
-        assert_eq!(compared.code, 0, "{compared:?}");
-        assert!(compared.stdout.ends_with("equal: the copy holds what the database holds\n"), "{compared:?}");
+        node.site.run(&["node", "verify"]).mentions(0, "equal: the copy holds what the database holds\n");
         for file in ["details.db", "details.db-wal", "contactd.db"] {
-            let bytes = std::fs::read(copy.data().join(file)).unwrap_or_default();
+            let bytes = std::fs::read(node.data().join(file)).unwrap_or_default();
             assert!(
                 !bytes.windows(9).any(|part| part == b"eve-nuvel"),
                 "{file} has traces of an erased person"
@@ -107,12 +103,9 @@ fn a_node_that_is_paused_discloses_nothing_that_was_opted_out_meanwhile() {
         connection.send(Request::lookup(PHONE, body).token(&token).bytes());
         let suppressed = a.site.run(&["suppress", ADA]);
         b.signal(Signal::CONT);
-        assert_eq!(suppressed.code, 0, "{suppressed:?}");
-        assert!(
-            suppressed.stderr.contains(
-                "contactd: node b did not confirm this. Its lease has ended, so it answers no lookup before it has the change\n"
-            ),
-            "{suppressed:?}"
+        suppressed.mentions(
+            0,
+            "contactd: node b did not confirm this. Its lease has ended, so it answers no lookup before it has the change\n",
         );
         let status = connection.reply().status;
         assert!([404, 503].contains(&status), "{status}");
@@ -171,17 +164,32 @@ impl Road {
     }
 }
 
-#[test]
-fn a_node_that_is_cut_off_answers_503_when_its_lease_ends_and_serves_again_by_itself() {
+/// Nodes a and b on a new database with the invented people, the road from b to it, and a token made with these flags.
+pub(crate) fn cut_off(lease: &str, token: &[&str]) -> (Service, Service, Road, String) {
     let server = TestServer::shared();
     let url = server.database();
     let first = Site::on(&url);
-    first.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
-    let token = first.token(&[]);
+    first.import_people();
+    let token = first.token(token);
     let road = Road::to(server.port());
     let other = machine(&url.replace(&server.port().to_string(), &road.address.port().to_string()), &first);
-    let a = first.serve_with(&[], &named("a", "lease = \"2s\"\n"));
-    let b = other.serve_with(&[], &named("b", "lease = \"2s\"\n"));
+    let a = first.serve_with(&[], &named("a", lease));
+    let b = other.serve_with(&[], &named("b", lease));
+    (a, b, road, token)
+}
+
+/// A node on a database server of its own, with the invented people, and a token made with these flags.
+pub(crate) fn on_its_own_server(token: &[&str]) -> (TestServer, Service, String) {
+    let server = TestServer::start();
+    let site = Site::on(&server.database());
+    site.import_people();
+    let token = site.token(token);
+    (server, site.serve(), token)
+}
+
+#[test]
+fn a_node_that_is_cut_off_answers_503_when_its_lease_ends_and_serves_again_by_itself() {
+    let (a, b, road, token) = cut_off("lease = \"2s\"\n", &[]);
     road.cut();
     assert_eq!(b.look_up(PHONE, &token, ADA).status, 200, "its lease lasts");
     let began = Instant::now();
@@ -200,12 +208,8 @@ fn a_node_that_is_cut_off_answers_503_when_its_lease_ends_and_serves_again_by_it
 
 #[test]
 fn lookups_do_not_notice_a_database_that_is_away_for_less_than_the_lease() {
-    let server = TestServer::start();
-    let site = Site::on(&server.database());
-    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
-    let token = site.token(&[]);
-    let node = site.serve();
-    server.stop(Stop::Crash);
+    let (server, node, token) = on_its_own_server(&[]);
+    server.stop();
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
     eventually("metrics say so", || node.metrics().contains("contactd_store_up 0\n"));
     eventually("the node says so", || node.log.text().contains("it goes on trying"));
@@ -214,10 +218,8 @@ fn lookups_do_not_notice_a_database_that_is_away_for_less_than_the_lease() {
     eventually("metrics say that it is back", || node.metrics().contains("contactd_store_up 1\n"));
     node.site.ok(&["suppress", ADA]);
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
-    let log = node.log.text();
-    assert!(log.contains("this node cannot follow the database now; it goes on trying"), "{log}");
-    assert!(log.contains("this node follows the database again"), "{log}");
-    drop(node);
+    node.has_logged("this node cannot follow the database now; it goes on trying");
+    node.has_logged("this node follows the database again");
 }
 
 #[test]
@@ -244,16 +246,11 @@ fn a_node_that_is_killed_and_started_again_holds_what_the_database_holds() {
 fn a_copy_that_was_changed_is_found_and_what_verify_advises_mends_it() {
     let (mut nodes, token) = nodes(&["a"], "");
     let node = nodes.pop().expect("a node");
-    let change = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('DELETE FROM details WHERE id IN (SELECT min(id) FROM details)'); c.commit()";
-    let details = node.site.data().join("details.db");
-    assert!(Command::new("python3").args(["-c", change]).arg(details).status().expect("runs").success());
-    let compared = node.site.run(&["node", "verify"]);
-    assert_eq!(compared.code, 1, "{compared:?}");
-    assert_eq!(
-        compared.stdout.lines().last(),
-        Some(
-            "DIFFERENT: stop this node, `contactd node forget` its id (`contactd node list` shows it), and start it again: it copies everything anew"
-        )
+    let change = "DELETE FROM details WHERE id IN (SELECT min(id) FROM details)";
+    sqlite(&node.data().join("details.db"), change);
+    node.site.run(&["node", "verify"]).mentions(
+        1,
+        "DIFFERENT: stop this node, `contactd node forget` its id (`contactd node list` shows it), and start it again: it copies everything anew\n",
     );
     let site = node.stop();
     let id = id_of(&site, "a");
@@ -269,28 +266,22 @@ fn a_node_is_forgotten_only_if_it_cannot_answer() {
     let b = nodes.pop().expect("a node");
     let a = &nodes[0].site;
     let id = id_of(a, "b");
-    let refused = a.run(&["node", "forget", &id]);
-    assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.starts_with("contactd: node b may answer lookups for another "), "{refused:?}");
-    let refused = a.run(&["node", "forget", &id, "--yes"]);
-    assert_eq!(
-        refused.stderr.lines().last(),
-        Some(
-            "contactd: node b is running and renews its lease. Stop it first: a running node would register again"
-        )
+    a.run(&["node", "forget", &id]).mentions(1, "contactd: node b may answer lookups for another ");
+    a.run(&["node", "forget", &id, "--yes"]).mentions(
+        1,
+        "contactd: node b is running and renews its lease. Stop it first: a running node would register again\n",
     );
-    let shown = || a.json(&["audit", "show", "--operation", "node forget"]).as_array().map(Vec::len);
-    eventually("both attempts are on record, also if node b took them", || shown() == Some(2));
+    let recorded = || a.events(&["--operation", "node forget"]).len();
+    eventually("both attempts are on record, also if node b took them", || recorded() == 2);
     drop(b.kill());
     a.run(&["node", "forget", &id, "--yes"])
         .mentions(0, "node b is forgotten: no change waits for it, and nothing is kept for it (");
     assert_eq!(listed(a), [("a".to_owned(), "serving".to_owned())]);
-    let again = a.run(&["node", "forget", &id]);
-    assert_eq!(
-        again.stderr,
-        format!("contactd: there is no node `{id}`; `contactd node list` shows their ids and names\n")
+    a.run(&["node", "forget", &id]).says(
+        1,
+        format!("contactd: there is no node `{id}`; `contactd node list` shows their ids and names\n"),
     );
-    eventually("each attempt is on record", || shown() == Some(4));
+    eventually("each attempt is on record", || recorded() == 4);
 }
 
 #[test]
@@ -298,25 +289,18 @@ fn a_node_is_forgotten_by_its_name_unless_another_has_the_same() {
     let (mut nodes, _) = nodes(&["a", "b", "b"], "");
     nodes.drain(1..).for_each(|node| drop(node.stop()));
     let a = &nodes[0].site;
-    let refused = a.run(&["node", "forget", "b"]);
-    let listed = a.json(&["node", "list"]);
-    let ids: Vec<&str> = listed.as_array().expect("a list")[1..]
-        .iter()
-        .map(|node| node["id"].as_str().expect("an id"))
-        .collect();
-    assert_eq!(
-        (refused.code, refused.stderr),
-        (
-            1,
-            format!(
-                "contactd: 2 nodes have the name `b`: give the id of one of them; they are {}\n",
-                ids.join(", ")
-            )
-        )
+    let known = a.list(&["node", "list"]);
+    let ids: Vec<&str> = known[1..].iter().map(|node| node["id"].as_str().expect("an id")).collect();
+    a.run(&["node", "forget", "b"]).says(
+        1,
+        format!(
+            "contactd: 2 nodes have the name `b`: give the id of one of them; they are {}\n",
+            ids.join(", ")
+        ),
     );
     a.ok(&["node", "forget", ids[0]]);
     a.ok(&["node", "forget", "b"]);
-    assert_eq!(self::listed(a), [("a".to_owned(), "serving".to_owned())]);
+    assert_eq!(listed(a), [("a".to_owned(), "serving".to_owned())]);
 }
 
 #[test]
@@ -334,16 +318,6 @@ fn a_node_that_cannot_write_its_journal_is_not_listed_as_serving() {
         examined.stdout.contains("node b runs and answers no lookups: its journal cannot be written"),
         "{examined:?}"
     );
-}
-
-#[test]
-fn an_erasure_names_a_silent_node_once() {
-    let (mut nodes, _) = nodes(&["a", "b"], "lease = \"1s\"\n");
-    let b = nodes.pop().expect("a node").kill();
-    let erased = nodes[0].site.run(&["erase", EVE]);
-    assert_eq!(erased.code, 1, "{erased:?}");
-    assert_eq!(erased.stderr.matches("these nodes have not removed all traces").count(), 1, "{erased:?}");
-    drop(b);
 }
 
 #[test]
@@ -407,10 +381,10 @@ fn verify_warns_before_it_advises_to_copy_anew_from_a_database_that_holds_less()
     let node = nodes.pop().expect("a node");
     let name = node.site.database().and_then(|url| url.rsplit('/').next()).expect("a name");
     TestServer::shared().sql(name, "DELETE FROM contactd.details");
-    let compared = node.site.run(&["node", "verify"]);
-    assert_eq!(compared.code, 1, "{compared:?}");
-    let last = compared.stdout.lines().last().unwrap_or_default();
-    assert!(last.starts_with("DIFFERENT: the database holds less than this copy, which may be the only place that has the rest. "), "{last}");
+    node.site.run(&["node", "verify"]).mentions(
+        1,
+        "DIFFERENT: the database holds less than this copy, which may be the only place that has the rest. ",
+    );
 }
 
 #[test]
@@ -455,10 +429,7 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
     assert_eq!(nodes[0].look_up(PHONE, &token, EVE).json()["phoneNumber"], "+14155550145");
     assert_eq!(nodes[0].look_up(PHONE, &token, ADA).status, 404);
     assert_eq!(desk.run_recorded(&["subject", MIRA, "--json"]).code, 0);
-    eventually("it is in the index of the cluster", || {
-        let shown = desk.json(&["audit", "show", "--operation", "subject"]);
-        shown.as_array().is_some_and(|shown| !shown.is_empty())
-    });
+    eventually("it is in the index of the cluster", || !desk.events(&["--operation", "subject"]).is_empty());
     let examined = desk.run(&["doctor"]);
     assert!(examined.stdout.contains("ok    cluster       1 of 1 nodes serve\n"), "{examined:?}");
     assert!(!desk.data().join("contactd.db").exists(), "it stays a machine without a node");
@@ -473,8 +444,7 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
     let subject = desk.run_recorded(&["subject", MIRA]);
     let read = "read from the index, which `contactd audit verify` last compared with the journal at ";
     assert!(subject.stderr.starts_with(read), "{subject:?}");
-    let backup = desk.path("a.backup").display().to_string();
-    desk.run(&["backup", &backup]).says(
+    desk.run(&["backup", &desk.place("a.backup")]).says(
         1,
         format!(
             "contactd: there is no node in {}; give the data directory of a node with --data DIR\n",
@@ -511,8 +481,7 @@ fn a_database_that_is_restored_to_an_earlier_point_is_noticed_and_copied_anew() 
     eventually("the node follows the other history", || node.look_up(PHONE, &token, ADA).status == 200);
     eventually("what came later is gone", || node.look_up(PHONE, &token, EVE).status == 404);
     node.site.ok(&["node", "verify"]);
-    let log = node.log.text();
-    assert!(log.contains("copied anew"), "{log}");
+    node.has_logged("copied anew");
 }
 
 #[test]
@@ -521,45 +490,40 @@ fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
     let first = Site::on(&url);
     let made = Site::on(&url);
     made.run(&["stats"]).mentions(1, "there are no tables of contactd in this database");
-    let token = first.run(&["token", "create", "crm"]);
-    assert_eq!(token.code, 0, "{token:?}");
+    first.ok(&["token", "create", "crm"]);
     let key = std::fs::read_to_string(first.data().join("keys/digest-001.key")).expect("a key");
-    let missing = made.run(&["stats"]);
-    assert!(missing.stderr.contains(" is missing: copy keys/digest-*.key of a node to "), "{missing:?}");
+    made.run(&["stats"]).mentions(1, " is missing: copy keys/digest-*.key of a node to ");
     assert_eq!(made.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", key.trim())]).code, 0);
     let wrong = made.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", &"0".repeat(64))]);
-    assert!(wrong.stderr.contains("do not belong to this store"), "{wrong:?}");
+    wrong.mentions(1, "do not belong to this store");
 
-    let embedded = first.run_with(&["stats"], "", &[("CONTACTD_STORE", "sqlite")]);
-    assert_eq!(
-        embedded.stderr,
+    first.run_with(&["stats"], "", &[("CONTACTD_STORE", "sqlite")]).says(
+        1,
         format!(
             "contactd: {} belongs to a node of a cluster, whose store is a database: give its URL with --store postgres://… (or \
              CONTACTD_STORE, or `store` in the configuration file)\n",
             first.data().display()
-        )
+        ),
     );
     let elsewhere = TestServer::shared().database();
     machine(&elsewhere, &first).ok(&["token", "create", "crm"]);
-    let other = first.run_with(&["stats"], "", &[("CONTACTD_STORE", &elsewhere)]);
-    assert_eq!(
-        other.stderr,
+    first.run_with(&["stats"], "", &[("CONTACTD_STORE", &elsewhere)]).says(
+        1,
         format!(
             "contactd: the node in {} belongs to another database; choose another directory with --data DIR\n",
             first.data().display()
-        )
+        ),
     );
     let own = Site::embedded();
     own.ok(&["token", "create", "crm"]);
     let own = own.moved_to(&url);
-    let refused = own.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", key.trim())]);
-    assert_eq!(
-        refused.stderr,
+    own.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", key.trim())]).says(
+        1,
         format!(
             "contactd: {} holds a store of its own, not the copy of a node. Choose another directory with --data DIR, or move \
              this store into the database with `contactd migrate --to postgres://…`\n",
             own.data().display()
-        )
+        ),
     );
 }
 
@@ -567,14 +531,10 @@ fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
 fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     let (mut nodes, token) = nodes(&["a"], "");
     let node = nodes.pop().expect("a node");
-    let backup = node.site.path("a.backup").display().to_string();
-    let made = node.site.run(&["backup", &backup]);
-    assert!(
-        made.code == 0
-            && made.stderr.ends_with(
-                "this is the backup of a node: its journal, its keys and its copy. Back up the database with its own tools\n"
-            ),
-        "{made:?}"
+    let backup = node.site.place("a.backup");
+    node.site.run(&["backup", &backup]).mentions(
+        0,
+        "this is the backup of a node: its journal, its keys and its copy. Back up the database with its own tools\n",
     );
     node.site.ok(&["suppress", ADA]);
     let site = node.stop();
@@ -582,16 +542,14 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     site.run(&["restore", &backup]).says(2, "contactd: a backup is restored to a data directory: leave --store out. A database is restored with its own tools\n");
     let embedded = [("CONTACTD_STORE", "sqlite")];
     let restored = site.run_with(&["restore", &backup], "", &embedded);
-    assert_eq!(restored.code, 0, "{restored:?}");
-    let data = site.data().display().to_string();
-    assert!(
-        restored.stderr.starts_with("this was the backup of a node, of ")
-            && restored.stderr.ends_with(&format!(
-                ": {data} has its digest keys now. Start it with --store; it joins the cluster as a new node, and copies everything\n\
-                 the key of second factors is not in a backup: if somebody has one, copy keys/second-factor.key of another node\n\
-                 the journal of that node is in {data}/audit-restored; `contactd audit verify --dir` verifies it\n"
-            )),
-        "{restored:?}"
+    let data = site.place("data");
+    restored.mentions(0, "this was the backup of a node, of ").mentions(
+        0,
+        format!(
+            ": {data} has its digest keys now. Start it with --store; it joins the cluster as a new node, and copies everything\n\
+             the key of second factors is not in a backup: if somebody has one, copy keys/second-factor.key of another node\n\
+             the journal of that node is in {data}/audit-restored; `contactd audit verify --dir` verifies it\n"
+        ),
     );
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     for args in [&["stats"][..], &["import", "-", "--source", "crm"], &serve] {
@@ -601,7 +559,7 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     let node = site.serve();
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "opted out after the backup");
     assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);
-    assert_eq!(node.site.run(&["node", "verify"]).code, 0);
+    node.site.ok(&["node", "verify"]);
     assert_eq!(listed(&node.site).len(), 2, "the other one, which has stopped, and the new one");
     node.site.ok(&["audit", "verify"]);
     let dir = format!("{data}/audit-restored");

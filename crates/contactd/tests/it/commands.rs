@@ -31,23 +31,6 @@ fn lookup_asks_the_running_service_and_stats_count_what_is_held() {
 }
 
 #[test]
-fn doctor_finds_problems() {
-    let site = Site::with_people();
-    site.token(&[]);
-    let healthy = site.run(&["doctor", "--json"]);
-    assert_eq!(healthy.code, 0, "{healthy:?}");
-    let verdicts: Vec<String> =
-        healthy.json().as_array().expect("a list").iter().map(|f| f["verdict"].to_string()).collect();
-    assert!(verdicts.iter().all(|verdict| verdict == "\"ok\""), "{healthy:?}");
-    let key = site.data().join("keys/digest-001.key");
-    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).expect("sets");
-    site.run(&["doctor"]).mentions(1, "chmod 600");
-    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).expect("sets");
-    std::fs::write(site.data().join("details.db"), "not a database").expect("writes");
-    site.run(&["doctor"]).mentions(1, "FAIL  store");
-}
-
-#[test]
 fn only_the_owner_can_read_the_data_directory() {
     let site = Site::with_people();
     let mode = |path: &str| site.data().join(path).metadata().expect("there").permissions().mode() & 0o777;

@@ -21,11 +21,6 @@ pub(crate) struct Browser<'a> {
     csrf: String,
 }
 
-fn send(service: &Service, request: &Request) -> Reply {
-    let mut connection = Connection::open(service.admin);
-    connection.ask(request)
-}
-
 fn json_request(method: &str, path: &str, body: &Value) -> Request {
     let request = Request::new(method, &format!("{BASE}{path}"));
     request.header("Content-Type", "application/json").body(body.to_string())
@@ -81,12 +76,12 @@ impl<'a> Browser<'a> {
 
     fn get(&self, path: &str) -> Reply {
         let request = Request::get(&format!("{BASE}{path}")).header("Cookie", &self.cookie);
-        send(self.service, &request)
+        self.service.ask_admin(&request)
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         let request = json_request("POST", path, body).header("Cookie", &self.cookie);
-        send(self.service, &request.header("X-Contactd-Csrf", &self.csrf))
+        self.service.ask_admin(&request.header("X-Contactd-Csrf", &self.csrf))
     }
 }
 
@@ -134,11 +129,11 @@ fn a_session_changes_nothing_without_its_csrf_token_or_for_the_page_of_another_s
         with_token().header("Sec-Fetch-Site", "cross-site"),
         with_token().header("Sec-Fetch-Site", "same-site"),
     ] {
-        let refused = send(&service, &foreign);
+        let refused = service.ask_admin(&foreign);
         assert_eq!((refused.status, refused.code()), (403, "csrf".to_owned()));
     }
     let own = with_token().header("Origin", "http://127.0.0.1").header("Sec-Fetch-Site", "same-origin");
-    assert_eq!(send(&service, &own).status, 201);
+    assert_eq!(service.ask_admin(&own).status, 201);
 }
 
 #[test]
@@ -165,7 +160,7 @@ fn logging_out_ends_the_session() {
     let service = Site::empty().serve();
     let ada = Browser::with_role(&service, "ada", "admin");
     let request = json_request("DELETE", "/session", &json!({})).header("Cookie", &ada.cookie);
-    assert_eq!(send(&service, &request.header("X-Contactd-Csrf", &ada.csrf)).status, 204);
+    assert_eq!(service.ask_admin(&request.header("X-Contactd-Csrf", &ada.csrf)).status, 204);
     assert_eq!(ada.get("/session").status, 401);
 }
 
@@ -251,7 +246,7 @@ fn an_admin_token_ends_with_the_account_of_its_owner_unless_it_is_taken_over() {
     });
     let accepted = || {
         let usage = || Request::get(&format!("{BASE}/usage"));
-        [&first, &second].map(|(_, secret)| send(&service, &usage().token(secret)).status)
+        [&first, &second].map(|(_, secret)| service.ask_admin(&usage().token(secret)).status)
     };
     for (role, status) in [("operator", 401), ("admin", 200)] {
         service.site.ok(&["user", "role", "bo", role]);
@@ -281,7 +276,7 @@ fn what_two_admin_tokens_did_can_be_told_apart() {
     for (name, token) in &made {
         let secret = token["token"].as_str().expect("a token");
         let request = json_request("POST", "/tokens", &json!({ "name": name })).token(secret);
-        assert_eq!(send(&service, &request).status, 201);
+        assert_eq!(service.ask_admin(&request).status, 201);
     }
     for (name, token) in &made {
         let id = token["id"].as_str().expect("an id");
@@ -297,7 +292,7 @@ fn what_two_admin_tokens_did_can_be_told_apart() {
 #[test]
 fn the_files_of_the_console_come_with_a_strict_policy() {
     let service = Site::empty().serve();
-    let page = send(&service, &Request::get("/admin/"));
+    let page = service.ask_admin(&Request::get("/admin/"));
     assert_eq!(page.header("Content-Type"), Some("text/html; charset=utf-8"));
     assert_eq!(
         page.header("Content-Security-Policy"),
@@ -306,17 +301,18 @@ fn the_files_of_the_console_come_with_a_strict_policy() {
              base-uri 'none'; frame-ancestors 'none'"
         )
     );
-    assert_eq!(send(&service, &Request::get("/admin/enter")).body, page.body);
-    let script = send(&service, &Request::get("/admin/pages/people.js"));
+    assert_eq!(service.ask_admin(&Request::get("/admin/enter")).body, page.body);
+    let script = service.ask_admin(&Request::get("/admin/pages/people.js"));
     assert_eq!(script.header("Content-Type"), Some("text/javascript; charset=utf-8"));
     let tag = script.header("ETag").expect("a tag").to_owned();
-    let again = send(&service, &Request::get("/admin/pages/people.js").header("If-None-Match", &tag));
+    let again = service.ask_admin(&Request::get("/admin/pages/people.js").header("If-None-Match", &tag));
     assert_eq!(again.status, 304);
-    let moved = send(&service, &Request::get("/admin"));
+    let moved = service.ask_admin(&Request::get("/admin"));
     assert_eq!((moved.status, moved.header("Location")), (308, Some("/admin/")));
     for path in ["/admin/pages/", "/admin/index.html", "/admin/../Cargo.toml", "/admin/api/v1/nothing"] {
-        assert_eq!(send(&service, &Request::get(path)).status, 404, "{path}");
+        assert_eq!(service.ask_admin(&Request::get(path)).status, 404, "{path}");
     }
-    let foreign = send(&service, &Request::get("/admin/").without("Host").header("Host", "rebind.example"));
+    let foreign =
+        service.ask_admin(&Request::get("/admin/").without("Host").header("Host", "rebind.example"));
     assert_eq!(foreign.status, 421);
 }

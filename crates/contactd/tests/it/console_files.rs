@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
 use crate::console_imports::{upload, upload_request};
+use crate::erase::files_with;
 use crate::fixture::{ADA, ADA_PHONE, EVE, many};
 use crate::http::{Connection, Request};
 use crate::service::{Service, Site, assert_has, eventually};
@@ -13,20 +14,6 @@ use crate::service::{Service, Site, assert_has, eventually};
 const GONE: &str = "There is no such file. Files are deleted after a day, or when somebody is erased.";
 const NOT_YOURS: &str =
     "There is no such file of yours. Uploaded files are deleted after a day, or when somebody is erased.";
-
-/// The files below a directory that contain a text. What cannot be read is a socket.
-fn containing(dir: &Path, text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(containing(&path, text));
-        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).contains(text) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
-}
 
 fn id_of(shown: &Value) -> String {
     shown["id"].as_str().expect("an id").to_owned()
@@ -65,16 +52,16 @@ fn an_erasure_deletes_what_was_uploaded_exported_and_rejected() {
         let [sent, rejects, export] = spread(&operator, &admin);
         // Who is erased is not in an export any more.
         let files = if by_command { 2 } else { 3 };
-        assert_eq!(containing(&console, ADA_PHONE).len(), files);
+        assert_eq!(files_with(&console, &[ADA_PHONE]).len(), files);
         service.site.ok(&["erase", ADA, "--dry-run"]);
         assert_eq!(privacy.post("/people/erase", &json!({ "q": ADA, "dryRun": true })).status, 200);
-        assert_eq!(containing(&console, ADA_PHONE).len(), files, "a dry run deletes nothing");
+        assert_eq!(files_with(&console, &[ADA_PHONE]).len(), files, "a dry run deletes nothing");
         if by_command {
             service.site.ok(&["erase", ADA]);
         } else {
             privacy.done("/people/erase", &json!({ "q": ADA }));
         }
-        assert_eq!(containing(&console, ADA_PHONE), Vec::<String>::new(), "{by_command}");
+        assert_eq!(files_with(&console, &[ADA_PHONE]), [""; 0], "{by_command}");
         for (api, path, words) in
             [(&operator, &sent, NOT_YOURS), (&operator, &rejects, GONE), (&admin, &export, GONE)]
         {
@@ -131,7 +118,7 @@ fn an_erasure_takes_what_is_being_sent_and_what_a_running_import_used() {
         let (begin, rest) = request.split_at(request.len() - 10);
         let mut sending = Connection::open(service.admin);
         sending.send(begin);
-        eventually("it has begun", || !containing(&console.join("uploads"), ADA_PHONE).is_empty());
+        eventually("it has begun", || !files_with(&console.join("uploads"), &[ADA_PHONE]).is_empty());
         let sent = id_of(&upload(
             &operator,
             "many.csv",
@@ -150,7 +137,7 @@ fn an_erasure_takes_what_is_being_sent_and_what_a_running_import_used() {
         let job = operator.ended(&started);
         assert_eq!(job["state"], "done", "{job}");
         // Its last act comes after it is shown as done.
-        eventually("nothing is left", || containing(&console, ADA_PHONE).is_empty());
+        eventually("nothing is left", || files_with(&console, &[ADA_PHONE]).is_empty());
         assert_eq!(operator.get("/uploads").json(), json!({ "uploads": [] }), "{by_command}");
     }
 }
@@ -167,7 +154,7 @@ fn a_name_of_a_file_with_an_address_or_a_number_is_kept_nowhere() {
         service.site.file(name, rows);
         service.site.ok(&["import", name, "--source", "fair"]);
         // Other files than those of the console are databases and the journal.
-        assert_eq!(containing(&service.data(), name), Vec::<String>::new());
+        assert_eq!(files_with(&service.data(), &[name]), [""; 0]);
     }
     let listed = operator.get("/imports").json()["imports"].clone();
     let names: Vec<&Value> =

@@ -8,7 +8,7 @@ use crate::admin_api::{AdminApi, BASE};
 use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, PEOPLE, many};
 use crate::http::{Connection, Reply, Request};
-use crate::service::{PHONE, Service, Site, assert_has, eventually};
+use crate::service::{PHONE, Site, assert_has, eventually};
 
 /// A spreadsheet as it comes from somewhere else: semicolons, other headers, and rows with mistakes.
 const MESSY: &str = "\
@@ -183,7 +183,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     assert_eq!(operator.get(&format!("/uploads/{id}")).status, 404);
     assert_eq!(uploaded(&service.site).len(), 1, "the corrected one");
 
-    let lines = lines_of(&service, "operator");
+    let lines = service.site.events(&["--actor", "operator"]);
     let outcomes = |operation: &str| -> Vec<Value> {
         lines
             .iter()
@@ -195,17 +195,12 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     assert_eq!(outcomes("imports undo"), ["done", "done", "failed"]);
 }
 
-/// The lines in the journal of this actor, newest first.
-fn lines_of(service: &Service, actor: &str) -> Vec<Value> {
-    service.site.events(&["--actor", actor])
-}
-
 #[test]
 fn an_export_is_the_same_as_that_of_the_command() {
     let site = Site::empty();
     // Not the one that has expired, and may be removed in between.
     let people: Vec<&str> = PEOPLE.lines().filter(|line| !line.contains("old-ebrix")).collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], people.join("\n"));
+    site.import("crm", people.join("\n"));
     let service = site.serve();
     let admin = AdminApi::with_role(&service, "admin");
     for format in ["csv", "jsonl"] {
@@ -220,7 +215,7 @@ fn an_export_is_the_same_as_that_of_the_command() {
     }
     let refused = admin.post("/exports", &json!({ "format": "csv", "ticket": " " }));
     refused.refuses(400, "invalid_request", "Name the ticket that this export is for. It is put on record.");
-    let lines = lines_of(&service, "admin");
+    let lines = service.site.events(&["--actor", "admin"]);
     let newest: Vec<_> = lines[..2].iter().map(|line| (&line["operation"], &line["ticket"])).collect();
     assert_eq!(newest, [(&json!("export download"), &json!("OPS-7")), (&json!("export"), &json!("OPS-7"))]);
 }
@@ -338,7 +333,7 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
 #[test]
 fn a_source_that_would_lose_most_of_its_details_is_kept_unless_that_is_meant() {
     let site = Site::empty();
-    site.ok_with_input(&["import", "-", "--source", "crm"], many("quell", 600));
+    site.import("crm", many("quell", 600));
     let service = site.serve();
     let operator = AdminApi::with_role(&service, "operator");
     let sent = upload(&operator, "few.csv", many("quell", 5));
@@ -403,24 +398,4 @@ fn an_uploaded_file_is_deleted_after_a_day_and_one_without_a_record_at_the_next_
     assert_eq!(uploaded(&service.site), [dir.join(kept.as_str().expect("an id"))]);
     assert_eq!(operator.get(&format!("/uploads/{}", kept.as_str().expect("an id"))).json(), sent);
     assert_eq!(operator.get(&format!("/uploads/{}", old.as_str().expect("an id"))).status, 404);
-}
-
-#[test]
-fn an_import_can_be_stopped_and_an_opt_out_meanwhile_is_in_force() {
-    let (service, token) = Service::with_people();
-    let operator = AdminApi::with_role(&service, "operator");
-    let sent = upload(&operator, "many.csv", many("quell", 60_000));
-    let started = operator.post("/imports", &json!({ "upload": sent["id"], "source": "partner" }));
-    let id = started.json()["id"].as_str().expect("an id").to_owned();
-    service.site.ok(&["suppress", ADA]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
-    operator.send(Request::new("POST", &format!("{BASE}/jobs/{id}/cancel")));
-    let job = operator.ended(&started);
-    match job["state"].as_str() {
-        Some("cancelled") => assert_eq!(job["message"], "It was stopped. Nothing was changed."),
-        // It was faster than the request to stop it.
-        state => assert_eq!(state, Some("done"), "{job}"),
-    }
-    let imports = operator.get("/imports").json()["imports"].as_array().expect("a list").len();
-    assert_eq!(imports, if job["state"] == "done" { 2 } else { 1 });
 }

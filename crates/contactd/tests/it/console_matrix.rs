@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::admin_api::{AdminApi, BASE};
-use crate::http::{Connection, Request};
-use crate::service::{Service, Site};
+use crate::http::Request;
+use crate::service::Site;
 
 const ROLES: [&str; 4] = ["admin", "operator", "privacy", "auditor"];
 
@@ -76,11 +76,6 @@ const MATRIX: &[(&str, &str)] = &[
     ("GET /jobs/{id}/rejects", "aopt"),
 ];
 
-fn document(service: &Service) -> Value {
-    let mut connection = Connection::open(service.admin);
-    connection.ask(&Request::get(&format!("{BASE}/openapi.json"))).json()
-}
-
 /// A request to an endpoint, about something that does not exist.
 fn request(endpoint: &str) -> Request {
     let (method, path) = endpoint.split_once(' ').expect("a method and a path");
@@ -95,7 +90,7 @@ fn request(endpoint: &str) -> Request {
 #[test]
 fn exactly_the_documented_roles_may_use_each_endpoint() {
     let service = Site::with_people().serve();
-    let document = document(&service);
+    let document = service.ask_admin(&Request::get(&format!("{BASE}/openapi.json"))).json();
     let mut known = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {

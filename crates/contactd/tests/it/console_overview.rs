@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::admin_api::AdminApi;
 use crate::cluster;
-use crate::fixture::{self, ADA, NOBODY};
+use crate::fixture::{ADA, NOBODY};
 use crate::service::{PHONE, Site, assert_has, eventually};
 
 /// A source that is code in a page.
@@ -17,10 +17,7 @@ fn text(value: &Value) -> &str {
 #[test]
 fn the_overview_says_how_the_service_does_to_every_role() {
     let site = Site::with_people();
-    site.ok_with_input(
-        &["import", "-", "--source", HOSTILE],
-        "profileUrl,phone\nhttps://www.linkedin.com/in/extra-quell,+14155550133\n",
-    );
+    site.import(HOSTILE, "profileUrl,phone\nhttps://www.linkedin.com/in/extra-quell,+14155550133\n");
     let token = site.ok(&["token", "create", "ends soon", "--expires", "3d"]);
     let service = site.serve();
     let api = AdminApi::with_role(&service, "privacy");
@@ -103,7 +100,7 @@ fn retention_follows_the_settings_and_a_sweep_is_a_job() {
         &["import", "-", "--source", "hr", "--max-age", "365d"],
         "profileUrl,email,observedAt\nhttps://www.linkedin.com/in/new-quell,new@example.com,2026-11-01\n",
     );
-    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    site.import_people();
     let service = site.serve_with(&[], "[audit]\nkeep = \"90d\"\n[retention]\nsweep_every = \"12h\"\n");
     let operator = AdminApi::with_role(&service, "operator");
     let retention = operator.get("/retention").json();

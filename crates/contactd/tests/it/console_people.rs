@@ -12,18 +12,12 @@ use crate::waiting::Elsewhere;
 
 const SHARED: &str = "desk@example.com";
 
-/// What the journal has of somebody's actions, newest first.
-fn entries(site: &Site, actor: &str) -> Vec<Value> {
-    let shown = site.json(&["audit", "show", "--actor", actor]);
-    shown.as_array().expect("a list").clone()
-}
-
 /// Twelve people who have the same address, each with a number of their own.
 fn with_shared_address() -> (Service, String) {
     let site = Site::empty();
     let rows: String =
         (10..22).map(|n| format!("https://www.linkedin.com/in/quell-{n},+141555501{n},{SHARED}\n")).collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone,email\n{rows}"));
+    site.import("crm", format!("profileUrl,phone,email\n{rows}"));
     let token = site.token(&[]);
     (site.serve(), token)
 }
@@ -101,7 +95,7 @@ fn opt_outs_work_while_the_journal_cannot_be_written_and_nobody_is_shown() {
     });
     assert_eq!(faulty.service.look_up(PHONE, &faulty.token, ADA).status, 404);
     eventually("the lines follow by themselves", || {
-        let entries = entries(&faulty.service.site, "privacy");
+        let entries = faulty.service.site.events(&["--actor", "privacy"]);
         entries.iter().filter(|entry| entry["operation"] == "suppress").count() == 3
     });
 }

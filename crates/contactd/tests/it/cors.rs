@@ -8,12 +8,6 @@ use crate::service::{EMAIL, PHONE, Service, Site};
 const PAGE: &str = "https://app.example.com";
 const CONFIG: &str = "[cors]\nallow_origins = [\"https://app.example.com\", \"http://localhost:3000\"]\n";
 
-fn served() -> (Service, String) {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    (site.serve_with(&[], CONFIG), token)
-}
-
 fn preflight(path: &str, origin: &str) -> Request {
     Request::new("OPTIONS", path)
         .header("Origin", origin)
@@ -40,7 +34,7 @@ fn on_every_answer(origin: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_preflight_from_a_listed_origin_is_204_on_every_public_path() {
-    let (service, _) = served();
+    let (service, _) = Service::with(&[], CONFIG);
     for (path, methods) in [
         (PHONE, "POST"),
         (EMAIL, "POST"),
@@ -67,7 +61,7 @@ fn a_preflight_from_a_listed_origin_is_204_on_every_public_path() {
 
 #[test]
 fn a_connection_goes_on_after_a_preflight() {
-    let (service, token) = served();
+    let (service, token) = Service::with(&[], CONFIG);
     let mut connection = service.connect();
     for _ in 0..2 {
         assert_eq!(connection.ask(&preflight(PHONE, PAGE)).status, 204);
@@ -78,7 +72,7 @@ fn a_connection_goes_on_after_a_preflight() {
 
 #[test]
 fn what_is_not_a_preflight_from_a_listed_origin_is_405_as_before() {
-    let (service, _) = served();
+    let (service, _) = Service::with(&[], CONFIG);
     let before = service.send(&Request::new("OPTIONS", PHONE)).shown();
     assert!(before.starts_with("405\nallow: POST\n"), "{before}");
     for origin in
@@ -125,12 +119,9 @@ fn a_listed_page_can_read_every_answer() {
         let reply = service.send(&request);
         assert_eq!((reply.status, cors_headers(&reply)), (status, vec![]), "no origin");
     }
-    // 500: the file is no longer a database, so nothing can be read, and nothing was read before.
+    // 500: nothing was read before.
     let (service, token) = Service::with(&[], CONFIG);
-    let details = service.data().join("details.db");
-    let length = usize::try_from(std::fs::metadata(&details).expect("a file").len()).expect("small");
-    let _ = std::fs::remove_file(service.data().join("details.db-wal"));
-    std::fs::write(&details, vec![0xAA; length]).expect("overwrites");
+    service.ruin_details();
     let reply = service.send(&lookup(&token, ADA).header("Origin", PAGE));
     assert_eq!((reply.status, cors_headers(&reply)), (500, on_every_answer(PAGE)));
 }

@@ -2,21 +2,21 @@
 
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::{Connection, Reply, Request};
-use crate::service::Site;
+use crate::service::{KilledAtEnd, Site};
 
 /// A running demo.
 pub(crate) struct Demo {
+    child: KilledAtEnd,
     pub(crate) site: Site,
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     /// The commands that it suggests.
     pub(crate) commands: Vec<String>,
-    child: Child,
     /// The lines that it writes later. Kept open, so that it can go on writing.
     pub(crate) log: Lines<BufReader<ChildStderr>>,
     _stdout: Lines<BufReader<ChildStdout>>,
@@ -51,7 +51,7 @@ impl Demo {
         let (_, rest) = commands.first().and_then(|line| line.split_once("Bearer ")).expect("a token");
         let token = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         let address = address.expect("the demo starts");
-        Self { site, address, token, commands, child, log, _stdout: stdout }
+        Self { child: KilledAtEnd(child), site, address, token, commands, log, _stdout: stdout }
     }
 
     pub(crate) fn send(&self, request: &Request) -> Reply {
@@ -65,18 +65,11 @@ impl Demo {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("signals");
+        kill_process(Pid::from_child(&self.child.0), signal).expect("signals");
     }
 
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::TERM);
-        assert!(self.child.wait().expect("ends").success());
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert!(self.child.0.wait().expect("ends").success());
     }
 }

@@ -23,12 +23,7 @@ fn with_64_open_files_everything_works_while_more_clients_connect_than_fit() {
     );
     let fit = limit(&service);
     assert!((1..=8).contains(&fit), "{fit}");
-    assert!(
-        service
-            .log
-            .text()
-            .contains("allows fewer connections than limits.connections (10000); more wait to be accepted")
-    );
+    service.has_logged("allows fewer connections than limits.connections (10000); more wait to be accepted");
     // Many more connect than fit, say nothing and stay as long as they may.
     let _silent: Vec<Connection> = (0..20).map(|_| service.connect()).collect();
     let admin: Vec<Connection> = (0..20).map(|_| Connection::open(service.admin)).collect();
@@ -38,7 +33,7 @@ fn with_64_open_files_everything_works_while_more_clients_connect_than_fit() {
         })
         .collect();
     drop(control);
-    service.site.ok_with_input(&["import", "-", "--source", "hr"], crate::fixture::PEOPLE);
+    service.site.import("hr", crate::fixture::PEOPLE);
     service.site.ok(&["backup", "copy.tar.zst"]);
     service.site.ok(&["token", "create", "another"]);
     service.site.ok(&["audit", "verify"]);

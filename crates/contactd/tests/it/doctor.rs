@@ -60,6 +60,18 @@ fn found(output: &Output, check: &str) -> Vec<Value> {
     findings.as_array().expect("a list").iter().filter(|finding| finding["check"] == check).cloned().collect()
 }
 
+/// A finding as `doctor --json` prints it.
+pub(crate) fn finding(check: &str, verdict: &str, message: &str, advice: &str) -> Value {
+    json!({ "check": check, "verdict": verdict, "message": message, "advice": advice })
+}
+
+/// Fails unless `doctor --json` ended with this code and printed this finding.
+#[track_caller]
+pub(crate) fn finds(output: &Output, code: i32, finding: &Value) {
+    let is_there = output.json().as_array().is_some_and(|all| all.contains(finding));
+    assert!(output.code == code && is_there, "not {code} and {finding}: {output:?}");
+}
+
 fn chmod(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("sets");
 }
@@ -81,18 +93,9 @@ fn doctor_as_the_wrong_user_says_whom_the_data_belongs_to_and_leaves_no_files() 
     let before = files(&site.path(""));
     let refused = site.run(&["doctor", "--json"]);
     let data = site.data().display().to_string();
-    assert_eq!(
-        (refused.code, found(&refused, "user")),
-        (
-            1,
-            vec![json!({
-                "check": "user",
-                "verdict": "fail",
-                "message": format!("{data} belongs to nobody, and this runs as root"),
-                "advice": format!("run this as that user: sudo -u 'nobody' contactd doctor --data {data}"),
-            })]
-        )
-    );
+    let message = format!("{data} belongs to nobody, and this runs as root");
+    let advice = format!("run this as that user: sudo -u 'nobody' contactd doctor --data {data}");
+    finds(&refused, 1, &finding("user", "fail", &message, &advice));
     assert_eq!(refused.json().as_array().map(Vec::len), Some(3), "configuration and clock besides");
     assert_eq!(files(&site.path("")), before, "it leaves no files");
     let right = run_unprivileged(&site, &["doctor"]);
@@ -149,18 +152,9 @@ fn doctor_on_a_directory_that_cannot_be_written_says_so() {
     let refused = run_unprivileged(&site, &["doctor", "--json"]);
     chmod(&site.data(), 0o700);
     let data = site.data().display().to_string();
-    assert_eq!(
-        (refused.code, &found(&refused, "disk")[1]),
-        (
-            1,
-            &json!({
-                "check": "disk",
-                "verdict": "fail",
-                "message": format!("{data} cannot be written: Permission denied (os error 13)"),
-                "advice": format!("chmod u+w {data}. tokens, opt-outs and the store were not checked"),
-            })
-        )
-    );
+    let message = format!("{data} cannot be written: Permission denied (os error 13)");
+    let advice = format!("chmod u+w {data}. tokens, opt-outs and the store were not checked");
+    finds(&refused, 1, &finding("disk", "fail", &message, &advice));
     assert!(found(&refused, "store").is_empty(), "{refused:?}");
     assert_eq!(found(&refused, "journal")[0]["verdict"], "ok");
 }
@@ -187,19 +181,10 @@ fn doctor_on_a_disk_that_is_read_only_says_so() {
         // As in most containers. The test above covers the rest.
         return could_not_run("doctor::doctor_on_a_disk_that_is_read_only_says_so", "it may not mount");
     }
-    assert_eq!(
-        (refused.code, &found(&refused, "disk")[1]),
-        (
-            1,
-            &json!({
-                "check": "disk",
-                "verdict": "fail",
-                "message": format!("{data} is on a file system that is read-only"),
-                "advice": "mount it read-write; if a fault of the disk made it read-only, the kernel's log says so. \
-                           tokens, opt-outs and the store were not checked",
-            })
-        )
-    );
+    let message = format!("{data} is on a file system that is read-only");
+    let advice = "mount it read-write; if a fault of the disk made it read-only, the kernel's log says so. \
+                  tokens, opt-outs and the store were not checked";
+    finds(&refused, 1, &finding("disk", "fail", &message, advice));
     assert!(found(&refused, "store").is_empty(), "{refused:?}");
 }
 
@@ -214,33 +199,13 @@ fn serve_refuses_keys_that_others_can_read_and_warns_about_a_group() {
         ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "human"];
     site.run(&flags)
         .says(1, format!("contactd: other users can read {name}; run `chmod 600 {name}` and start again\n"));
-    let doctor = site.run(&["doctor", "--json"]);
-    assert_eq!(
-        (doctor.code, found(&doctor, "permissions")),
-        (
-            1,
-            vec![json!({
-                "check": "permissions",
-                "verdict": "fail",
-                "message": format!("other users can read {name}, so `serve` does not start"),
-                "advice": format!("chmod 600 {name}"),
-            })]
-        )
-    );
+    let message = format!("other users can read {name}, so `serve` does not start");
+    let expected = finding("permissions", "fail", &message, &format!("chmod 600 {name}"));
+    finds(&site.run(&["doctor", "--json"]), 1, &expected);
     chmod(&key, 0o640);
-    let doctor = site.run(&["doctor", "--json"]);
-    assert_eq!(
-        (doctor.code, found(&doctor, "permissions")),
-        (
-            0,
-            vec![json!({
-                "check": "permissions",
-                "verdict": "warn",
-                "message": format!("the group can read {name}"),
-                "advice": format!("chmod 600 {name}, unless the group has to read them"),
-            })]
-        )
-    );
+    let advice = format!("chmod 600 {name}, unless the group has to read them");
+    let expected = finding("permissions", "warn", &format!("the group can read {name}"), &advice);
+    finds(&site.run(&["doctor", "--json"]), 0, &expected);
     let warning = format!("the group can read {name}; unless it has to, run `chmod 600 {name}`");
     let service = site.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);

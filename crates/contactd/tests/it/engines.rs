@@ -23,9 +23,7 @@ const EMBEDDED_ONLY: &[(&str, &str)] = &[
     ("erase::suppressed_people_do_not_come_back", RESTORES),
     ("proof::a_restore_is_on_record", RESTORES),
     ("token_changes::a_restore_does", RESTORES),
-    ("users::a_restore_revives", RESTORES),
     ("users::a_migration_moves", "it moves an embedded store"),
-    ("audit::a_missing_index", INDEX),
     ("audit::a_server_without_an_index", INDEX),
     ("proof::a_changed_index", INDEX),
     ("questions::without_an_index", INDEX),
@@ -35,7 +33,6 @@ const EMBEDDED_ONLY: &[(&str, &str)] = &[
     ("audit::keys_may_come_from", KEYS),
     ("suppress::without_the_keys", KEYS),
     ("suppress::nothing_is_confirmed", "in a cluster, a change is confirmed through the database"),
-    ("commands::doctor_finds_problems", "it damages the files of the embedded store"),
     ("commands::metrics_count", "it names the files of the embedded store"),
     ("token_changes::an_update_says", "what a node counts is in the database a second later"),
 ];

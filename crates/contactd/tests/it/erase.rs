@@ -49,7 +49,7 @@ fn erased_details_are_in_no_file_while_the_server_runs_and_do_not_come_back() {
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
     let again = site.run(&["erase", ADA, "--json"]);
     assert_eq!((again.code, &again.json()["detailsRemoved"]), (0, &0.into()));
-    site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    site.import_people();
     assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
     assert_eq!(files_with(&service.data(), &ADAS), [""; 0], "an import did not bring them back");
     assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
@@ -61,14 +61,14 @@ fn one_person_among_thousands_leaves_no_trace_wherever_they_were_stored() {
     let person = |n: usize| format!("https://linkedin.com/in/trace-quell-{n}z");
     let rows: String =
         (0..4_000).map(|n| format!("{},+14155550101,trace{n}x@example.com\n", person(n))).collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone,email\n{rows}"));
+    site.import("crm", format!("profileUrl,phone,email\n{rows}"));
     // Rows that are inserted in between move the existing ones.
     for (source, step) in [("hr", 2), ("ats", 3)] {
         let rows: String = (0..4_000)
             .step_by(step)
             .map(|n| format!("{},trace{n}x.{source}@example.com\n", person(n)))
             .collect();
-        site.ok_with_input(&["import", "-", "--source", source], format!("profileUrl,email\n{rows}"));
+        site.import(source, format!("profileUrl,email\n{rows}"));
     }
     let service = site.serve();
     // Change the people before they are erased.
@@ -89,14 +89,6 @@ fn the_files_of_a_killed_backup_are_erased_too() {
     std::fs::copy(site.data().join("details.db"), left.join("details.db")).expect("copies");
     site.ok(&["erase", ADA]);
     assert_eq!(files_with(&site.data(), &ADAS), [""; 0]);
-}
-
-#[test]
-fn with_its_values_suppressed_a_number_does_not_come_back_under_another_profile() {
-    let (service, token) = Service::with_people();
-    service.site.ok(&["erase", ADA, "--values"]);
-    service.site.run(&["put", EVE, "--phone", ADA_PHONE]).mentions(1, "opted out");
-    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
 }
 
 #[test]
@@ -188,7 +180,7 @@ fn nobody_is_disclosed_after_suppress_returns_even_during_imports_and_lookups() 
         // One thread imports all the time, and two threads send lookups all the time.
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                service.site.ok_with_input(&["import", "-", "--source", "again"], PEOPLE);
+                service.site.import("again", PEOPLE);
             }
         });
         for path in [PHONE, EMAIL] {
@@ -223,8 +215,8 @@ fn suppressed_people_do_not_come_back_with_an_import_or_a_restore() {
     );
     for round in 0..3 {
         let source = format!("again-{round}");
-        service.site.ok_with_input(&["import", "-", "--source", &source], PEOPLE);
-        service.site.ok_with_input(&["import", "-", "--source", &source], &exported);
+        service.site.import(&source, PEOPLE);
+        service.site.import(&source, &exported);
         for (path, person) in [(PHONE, ADA), (EMAIL, ADA), (EMAIL, EVE)] {
             assert_eq!(service.look_up(path, &token, person).status, 404);
         }
@@ -243,7 +235,7 @@ fn many_people_are_erased_after_a_question_that_leaves_the_lines_of_its_answer_a
         let site = Site::empty();
         let rows: String =
             (0..11).map(|n| format!("https://linkedin.com/in/many-{n},+14155550150\n")).collect();
-        site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{rows}"));
+        site.import("crm", format!("profileUrl,phone\n{rows}"));
         site
     };
     let outcomes = |site: &Site| {

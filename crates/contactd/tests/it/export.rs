@@ -1,6 +1,6 @@
 //! An export can be imported again; imports can be listed and undone.
 
-use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, EVE, PEOPLE};
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, EVE};
 use crate::service::Site;
 
 #[test]
@@ -14,7 +14,7 @@ fn exporting_an_empty_store_prints_nothing_and_is_not_an_error() {
 #[test]
 fn an_export_imported_elsewhere_gives_the_same_export() {
     let site = Site::empty();
-    site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    site.import_people();
     // The same number from another source, and the sources in another order than in the second store.
     site.ok(&["put", ADA, "--phone", ADA_PHONE, "--source", "another"]);
     let exported = site.run(&["export"]).stdout;
@@ -39,7 +39,7 @@ fn an_export_imported_elsewhere_gives_the_same_export() {
 #[test]
 fn an_export_can_be_of_one_source() {
     let site = Site::empty();
-    site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    site.import_people();
     site.ok(&["put", EVE, "--phone", "+14155550166", "--source", "hand"]);
     let exported = site.run(&["export", "--source", "hand"]).stdout;
     assert_eq!(exported.lines().count(), 1);

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use contactd_testing::{Stop, TestServer};
+use contactd_testing::TestServer;
 
-use crate::fixture::{self, ADA, EVE, MIRA};
+use crate::fixture::{ADA, EVE, MIRA, NOBODY};
 use crate::http::Request;
 use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
 
@@ -18,7 +18,7 @@ fn node_with_standby(config: &str) -> (TestServer, TestServer, Service, String) 
     primary.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names TO '*'");
     primary.sql("postgres", "SELECT pg_reload_conf()");
     let site = Site::on(&primary.url_with(&standby, name));
-    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    site.import_people();
     let token = site.token(&[]);
     let node = site.serve_with(&[], config);
     (primary, standby, node, token)
@@ -38,7 +38,7 @@ fn a_failover_that_is_shorter_than_the_lease_is_not_noticed_by_lookups() {
         }
         let _stop = SetAtEnd(stop);
         node.site.ok(&["suppress", ADA]);
-        primary.stop(Stop::Crash);
+        primary.stop();
         // This command begins while there is no database.
         let creating = scope.spawn(|| node.site.run(&["token", "create", "later"]));
         standby.promote();
@@ -57,9 +57,9 @@ fn a_failover_that_is_shorter_than_the_lease_is_not_noticed_by_lookups() {
 fn after_a_failover_that_is_longer_than_the_lease_lookups_are_answered_again_by_themselves() {
     let (primary, standby, node, token) = node_with_standby("[cluster]\nlease = \"2s\"\n");
     node.site.ok(&["suppress", ADA]);
-    primary.stop(Stop::Crash);
+    primary.stop();
     eventually("the lease has ended", || node.look_up(PHONE, &token, MIRA).status == 503);
-    for person in [MIRA, ADA, fixture::NOBODY] {
+    for person in [MIRA, ADA, NOBODY] {
         let reply = node.look_up(PHONE, &token, person);
         let shown = (reply.status, reply.header("retry-after").map(str::to_owned), reply.code());
         assert_eq!(shown, (503, Some("1".to_owned()), "service_unavailable".to_owned()));
@@ -92,7 +92,7 @@ fn an_import_under_a_failover_is_there_whole_or_says_that_it_is_not() {
             }
             unreachable!("it has returned")
         });
-        primary.stop(Stop::Crash);
+        primary.stop();
         standby.promote();
         let done = importing.join().expect("ends");
         if done.code != 0 {
@@ -100,7 +100,7 @@ fn an_import_under_a_failover_is_there_whole_or_says_that_it_is_not() {
             assert!(done.stderr.contains("nothing was changed"), "{done:?}");
         }
     });
-    node.site.ok_with_input(&["import", "-", "--source", "last"], &rows);
+    node.site.import("last", &rows);
     eventually("all of it is there", || {
         people.iter().all(|person| node.look_up(PHONE, &token, person).status == 200)
     });

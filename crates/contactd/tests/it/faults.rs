@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::audit::Faulty;
-use crate::fixture::{ADA, NOBODY};
+use crate::fixture::{ADA, NOBODY, many};
 use crate::http::Reply;
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
@@ -42,10 +42,7 @@ fn replace_page(file: &Path, page: usize, with: &[u8]) -> Vec<u8> {
 /// A store with enough people for many pages.
 fn many_people() -> Site {
     let site = Site::with_people();
-    let row =
-        |n: usize| format!("https://www.linkedin.com/in/quell-nuvel-{n:05},+1415555{:04}\n", 100 + n % 100);
-    let rows: String = (0..2_000).map(row).collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{rows}"));
+    site.import("crm", many("quell-nuvel", 2_000));
     site
 }
 
@@ -158,7 +155,5 @@ fn a_clock_that_jumps_locks_nobody_out_gives_no_quota_twice_and_leaves_the_journ
     faulty.fail("clock -31536000");
     eventually("a year back", || status(&rate) == 200);
     assert_eq!(service.look_up(EMAIL, &faulty.token, NOBODY).status, 404);
-    let site = faulty.service.stop();
-    let verified = site.run(&["audit", "verify"]);
-    assert!(verified.code == 0 && verified.stdout.starts_with("whole: "), "{verified:?}");
+    faulty.service.stop().run(&["audit", "verify"]).mentions(0, "whole: ");
 }

@@ -2,11 +2,9 @@
 
 use std::io::Write;
 
-use serde_json::json;
-
 use crate::audit::fault_library;
 use crate::fixture::many;
-use crate::service::{Site, assert_has};
+use crate::service::Site;
 use crate::transcript::check;
 
 #[test]
@@ -31,56 +29,16 @@ fn a_thousand_columns_and_a_field_of_ten_megabytes_are_accepted() {
 }
 
 #[test]
-fn a_decompression_bomb_is_bounded() {
-    let site = Site::empty();
-    let mut bomb = zstd::Encoder::new(Vec::new(), 1).expect("packs");
-    bomb.write_all(b"profileUrl,phone\n").expect("packs");
-    for _ in 0..1_024 {
-        bomb.write_all(&[b'x'; 1 << 20]).expect("packs");
-    }
-    let bomb = site.file("bomb.zst", bomb.finish().expect("packs"));
-    site.run(&["import", &bomb, "--source", "crm"]).mentions(1, "longer than 16 MiB");
-}
-
-#[test]
-fn utf_16_is_recognised_and_read() {
-    let text = "profileUrl,phone\nhttps://linkedin.com/in/wide-quell,+14155550100\n";
-    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-    for bytes in [[b"\xFF\xFE", &little[..]].concat(), [b"\xFE\xFF", &big[..]].concat(), little, big] {
-        let report = Site::empty().run_with(&["import", "-", "--source", "crm", "--json"], bytes, &[]).json();
-        assert_eq!(report["detailsNew"], 1, "{report}");
-    }
-}
-
-#[test]
-fn two_people_with_the_same_hash_are_kept_apart_when_a_source_is_replaced() {
-    let site = Site::empty();
-    // Their slugs have the same 47 bits of hash, so that their rows are mixed.
-    let csv = "profileUrl,phone,email\n\
-        https://linkedin.com/in/quell-1620615,+14155550101,\n\
-        https://linkedin.com/in/quell-8174454,+14155550102,\n\
-        https://linkedin.com/in/quell-1620615,,one@example.com\n";
-    site.ok_with_input(&["import", "-", "--source", "crm"], csv);
-    let before = site.ok(&["export"]);
-    let again = ["import", "-", "--source", "crm", "--replace-source", "--json"];
-    let report = site.run_with(&again, csv, &[]).json();
-    assert_has(&report, json!({ "detailsWithdrawn": 0, "detailsUnchanged": 3 }));
-    assert_eq!(site.ok(&["export"]), before);
-}
-
-#[test]
 fn a_source_is_replaced_by_its_own_rows_and_not_by_an_empty_file() {
     let site = Site::empty();
     let row = "https://linkedin.com/in/ada-quell,+14155550101";
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{row}\n"));
+    site.import("crm", format!("profileUrl,phone\n{row}\n"));
     let replace = ["import", "-", "--source", "crm", "--replace-source"];
     site.ok_with_input(
         &replace,
         "profileUrl,phone,source\nhttps://linkedin.com/in/bo-quell,+14155550102,hr\n",
     );
-    let empty = site.run_with(&replace, "profileUrl,phone\n", &[]);
-    assert!(empty.code == 1 && empty.stderr.contains("--allow-empty"), "{empty:?}");
+    site.run_with(&replace, "profileUrl,phone\n", &[]).mentions(1, "--allow-empty");
     assert_eq!(site.json(&["stats"])["profiles"], 2);
     site.ok_with_input(&[&replace[..], &["--allow-empty"]].concat(), "profileUrl,phone\n");
     assert_eq!(site.json(&["stats"])["profiles"], 1);
@@ -99,32 +57,23 @@ fn a_full_disk_is_reported_and_nothing_is_changed() {
     };
     assert_eq!(run(&["import", &few, "--source", "base"]).code, 0);
     let before = run(&["export"]).stdout;
-    let refused = run(&["import", &large, "--source", "large"]);
-    let told = "the disk is full; make room and run it again";
-    assert!(refused.code == 1 && refused.stderr.contains(told), "{refused:?}");
+    run(&["import", &large, "--source", "large"]).mentions(1, "the disk is full; make room and run it again");
     assert_eq!(run(&["export"]).stdout, before);
-    let healthy = run(&["doctor"]);
-    assert_eq!(healthy.code, 0, "{healthy:?}");
+    assert_eq!(run(&["doctor"]).code, 0);
     assert_eq!(run(&["import", &few, "--source", "after"]).code, 0);
-}
-
-/// An import of standard input, run in the site's directory.
-fn importing_stdin(site: &Site) -> std::process::Command {
-    let mut import = std::process::Command::new(env!("CARGO_BIN_EXE_contactd"));
-    import.args(["import", "-", "--source", "crm", "--data"]).arg(site.data()).current_dir(site.path(""));
-    import
 }
 
 #[test]
 fn a_format_is_recognised_even_if_the_input_arrives_slowly() {
-    use std::io::Write;
     let site = Site::empty();
     let packed =
         zstd::encode_all("profileUrl,phone\nhttps://linkedin.com/in/a-quell,+14155550101\n".as_bytes(), 1);
     let packed = packed.expect("packs");
     // A skippable frame comes first, as parallel compressors write it.
     let packed = [&[0x50, 0x2A, 0x4D, 0x18, 2, 0, 0, 0, 7, 7][..], &packed].concat();
-    let mut child = importing_stdin(&site).stdin(std::process::Stdio::piped()).spawn().expect("starts");
+    let mut import = site.command();
+    import.args(["import", "-", "--source", "crm"]).stdin(std::process::Stdio::piped());
+    let mut child = import.spawn().expect("starts");
     let mut input = child.stdin.take().expect("a pipe");
     for piece in [&packed[..1], &packed[1..3], &packed[3..]] {
         input.write_all(piece).expect("writes");

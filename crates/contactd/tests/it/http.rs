@@ -262,6 +262,11 @@ impl Request {
     }
 }
 
+/// A lookup of a number, written by hand: its first lines, and what follows them.
+pub(crate) fn head(token: &str, rest: &str) -> String {
+    format!("POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\n{rest}")
+}
+
 pub(crate) fn profile_body(url: &str) -> String {
     serde_json::json!({ "profileUrl": url }).to_string()
 }

@@ -136,14 +136,7 @@ fn a_journal_that_was_moved_aside_takes_no_counted_hit_with_it() {
     let site = service.kill();
     std::fs::rename(site.data().join("audit"), site.path("moved")).expect("moves");
     let service = site.serve();
-    assert!(
-        service
-            .log
-            .text()
-            .contains("the audit journal lacks hits that had been counted: it was moved aside or shortened"),
-        "{}",
-        service.log.text()
-    );
+    service.has_logged("the audit journal lacks hits that had been counted: it was moved aside or shortened");
     use_some(&service, &token, 8);
     let service = service.kill().serve();
     assert_eq!(use_up(&service, &[&token]), 12);

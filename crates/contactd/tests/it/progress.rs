@@ -69,7 +69,7 @@ fn a_sweep_that_waits_shows_on_a_terminal_that_it_is_at_work() {
 #[test]
 fn an_export_to_a_slow_reader_counts_profiles_on_a_terminal_and_leaves_no_trace_of_it() {
     let site = Site::empty();
-    site.ok_with_input(&["import", "-", "--source", "crm"], many("slow-quell", 3_000));
+    site.import("crm", many("slow-quell", 3_000));
     let shown = on_a_terminal(&site, &format!("{BINARY} export | (sleep 3; wc -l > lines)"), "");
     assert!(shown.contains(" profiles, 1 s") && shown.contains("\r\u{1b}[Kexporting: "), "{shown:?}");
     assert!(shown.ends_with("\r\u{1b}[K"), "{shown:?}");
@@ -83,7 +83,7 @@ fn a_backup_to_a_slow_reader_shows_its_share_and_refuses_a_terminal() {
     let row =
         |n: u64| format!("https://linkedin.com/in/slow-quell-{n},l{n}.{}@example.com\n", n * 7_919 % 65_521);
     let rows: String = (0..20_000).map(row).collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{rows}"));
+    site.import("crm", format!("profileUrl,email\n{rows}"));
     let shown = on_a_terminal(&site, &format!("{BINARY} backup - | (sleep 3; cat > a.backup)"), "");
     assert!(shown.contains("#] writing the backup, ") && shown.contains(" %, about "), "{shown:?}");
     let refused = on_a_terminal(&site, &format!("{BINARY} backup - 1>&2"), "");

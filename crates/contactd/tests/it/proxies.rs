@@ -7,12 +7,12 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::fixture::{ADA, ADA_PHONE};
 use crate::http::{Connection, Request, profile_body, raw_requests};
-use crate::service::{PHONE, Service, eventually};
+use crate::service::{KilledAtEnd, PHONE, Service, eventually};
 
 #[test]
 fn nginx_and_the_service_see_the_same_requests() {
@@ -134,7 +134,7 @@ fn access_log(service: &Service, after: usize) -> Vec<Line> {
 
 /// A proxy in front of the service, on a port of its own.
 struct Proxy {
-    child: Child,
+    _child: KilledAtEnd,
     address: SocketAddr,
     log: std::path::PathBuf,
 }
@@ -187,7 +187,7 @@ impl Proxy {
     fn start(mut command: Command, address: SocketAddr, log: std::path::PathBuf) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap_or_else(|error| panic!("install nginx and haproxy: {error}"));
-        let proxy = Self { child, address, log };
+        let proxy = Self { _child: KilledAtEnd(child), address, log };
         eventually("the proxy listens", || TcpStream::connect(address).is_ok());
         proxy
     }
@@ -210,13 +210,6 @@ impl Proxy {
         let status = |text: &str| text.trim_end_matches("--").parse().unwrap_or(0);
         let lines = lines.map(|line| Line { id: line[0].to_owned(), status: status(line[2]) });
         lines.skip(after).collect()
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -82,21 +82,6 @@ fn a_long_list_of_disclosures_is_summed_up_unless_all_are_wanted() {
 }
 
 #[test]
-fn a_rotated_token_is_the_same_recipient() {
-    let site = Site::with_people();
-    let first = site.token(&[]);
-    let id = site.json(&["token", "list"])[0]["id"].as_str().expect("an id").to_owned();
-    let second = site.ok(&["token", "rotate", &id]);
-    let service = site.serve();
-    for token in [&first, &second] {
-        assert_eq!(service.look_up(EMAIL, token, EVE).status, 200);
-    }
-    let report = service.site.json(&["subject", EVE]);
-    assert_eq!(report["recipients"].as_array().map(Vec::len), Some(1), "{report}");
-    assert_eq!(report["recipients"][0]["tokenIds"].as_array().map(Vec::len), Some(2));
-}
-
-#[test]
 fn retention_lists_the_rule_of_every_source_and_what_ends_next() {
     check(&Site::empty(), "retention");
 }

@@ -2,13 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use contactd_testing::{Stop, TestServer};
-
 use crate::admin_api::AdminApi;
-use crate::cluster::{Road, id_of, machine, named, nodes};
-use crate::fixture::{self, ADA, NOBODY};
+use crate::cluster::{cut_off, id_of, named, nodes, on_its_own_server};
+use crate::fixture::{ADA, NOBODY};
 use crate::http::{Connection, Reply, Request, profile_body};
-use crate::service::{PHONE, Service, Site, eventually};
+use crate::service::{PHONE, Service, eventually};
 
 /// Looks up until the answer is final: units that have to come from another node may take a second or two.
 fn patiently(node: &Service, token: &str, url: &str) -> Reply {
@@ -75,8 +73,7 @@ fn three_nodes_together_answer_exactly_as_often_as_the_quota_says() {
     let rest: u64 = nodes.iter().map(|node| use_up(node, &token)).sum();
     assert_eq!(answered.load(Ordering::Relaxed) + rest, QUOTA);
     eventually("usage is stored", || {
-        let listed = nodes[0].site.json(&["token", "list"]);
-        listed.as_array().expect("a list").iter().any(|token| token["hits"] == QUOTA)
+        nodes[0].site.list(&["token", "list"]).iter().any(|token| token["hits"] == QUOTA)
     });
     let console = AdminApi::with_role(&nodes[1], "operator");
     eventually("the console of any node says what all of them have used", || {
@@ -153,10 +150,7 @@ fn after_a_node_is_forgotten_only_what_it_had_stored_counts() {
         assert_eq!(a.look_up(PHONE, &token, ADA).status, 200);
     }
     let b = &nodes[0];
-    eventually("usage is stored", || {
-        let listed = b.site.json(&["token", "list"]);
-        listed.as_array().expect("a list").iter().any(|token| token["hits"] == 5)
-    });
+    eventually("usage is stored", || b.site.list(&["token", "list"]).iter().any(|token| token["hits"] == 5));
     let id = id_of(&b.site, "a");
     let a = a.kill();
     b.site.ok(&["node", "forget", &id, "--yes"]);
@@ -198,13 +192,9 @@ fn kills_of_nodes_under_load_never_let_a_quota_be_exceeded_and_lose_little_of_it
 
 #[test]
 fn units_that_are_used_up_while_the_database_is_away_are_503_and_not_429() {
-    let server = TestServer::start();
-    let site = Site::on(&server.database());
-    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
-    let token = site.token(&["--quota", "1000/day"]);
-    let node = site.serve();
+    let (server, node, token) = on_its_own_server(&["--quota", "1000/day"]);
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
-    server.stop(Stop::Crash);
+    server.stop();
     let mut answered = 1;
     let refused = loop {
         let reply = node.look_up(PHONE, &token, ADA);
@@ -220,26 +210,14 @@ fn units_that_are_used_up_while_the_database_is_away_are_503_and_not_429() {
     server.run();
     eventually("units come again", || node.look_up(PHONE, &token, ADA).status == 200);
     assert_eq!(answered + 1 + use_up(&node, &token), 1_000);
-    let log = node.log.text();
-    assert!(
-        log.contains(
-            "no unit of the quota is leased to this node, and the database has not leased one in time"
-        ),
-        "{log}"
+    node.has_logged(
+        "no unit of the quota is leased to this node, and the database has not leased one in time",
     );
 }
 
 #[test]
 fn a_node_that_is_cut_off_uses_only_what_it_had_leased() {
-    let server = TestServer::shared();
-    let url = server.database();
-    let first = Site::on(&url);
-    first.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
-    let token = first.token(&["--quota", "60/day"]);
-    let road = Road::to(server.port());
-    let other = machine(&url.replace(&server.port().to_string(), &road.address.port().to_string()), &first);
-    let a = first.serve_with(&[], &named("a", ""));
-    let b = other.serve_with(&[], &named("b", ""));
+    let (a, b, road, token) = cut_off("", &["--quota", "60/day"]);
     assert_eq!(b.look_up(PHONE, &token, ADA).status, 200);
     road.cut();
     let mut answered = 1;

@@ -13,10 +13,9 @@ fn a_callers_id_is_repeated_on_the_answer_and_recorded_if_it_cannot_be_personal(
     for (id, url) in recorded.iter().chain(&personal).zip([ADA, NOBODY, "nonsense"].iter().cycle()) {
         let request = Request::lookup(PHONE, profile_body(url)).token(&token).header("X-Request-Id", id);
         assert_eq!(service.send(&request).header("x-request-id"), Some(*id));
-        let shown = service.site.json(&["audit", "show", "--request", id]);
-        let events = shown.as_array().expect("a list");
-        assert_eq!(events.len(), 1, "{id} is found: {shown}");
-        assert_eq!(events[0]["requestId"] == **id, recorded.contains(id), "{shown}");
+        let events = service.site.events(&["--request", id]);
+        assert_eq!(events.len(), 1, "{id} is found: {events:?}");
+        assert_eq!(events[0]["requestId"] == **id, recorded.contains(id), "{events:?}");
         let own = events[0]["requestId"].as_str().expect("an id").to_owned();
         eventually("its id is in the log", || {
             service.log.text().contains(&format!("\"request_id\":\"{own}\""))

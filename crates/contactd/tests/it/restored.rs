@@ -10,12 +10,9 @@ use crate::cluster::{machine, nodes};
 use crate::fixture::{ADA, EVE, PEOPLE};
 use crate::http::Request;
 use crate::service::{PHONE, Service, Site, eventually};
+use crate::shipping::sql;
 
 const LEASE: &str = "lease = \"2s\"\n";
-
-pub(crate) fn sql(url: &str, sql: &str) -> String {
-    TestServer::shared().sql(url.rsplit('/').next().expect("a name"), sql)
-}
 
 fn is_ready(node: &Service) -> bool {
     node.send(&Request::get("/readyz")).status == 200
@@ -59,44 +56,39 @@ fn a_node_answers_nothing_while_a_database_is_being_restored_and_goes_on_when_it
         let of_nobody = node.look_up(PHONE, &format!("ctd_{}", "0".repeat(40)), ADA);
         assert_eq!(of_nobody.status, 503, "whose token it is cannot be known: {}", of_nobody.shown());
     }
-    assert_eq!(sql(&url, "SELECT count(*) FROM contactd.facts WHERE name = 'lineage'"), "1");
+    assert_eq!(sql(&node.site, "SELECT count(*) FROM facts WHERE name = 'lineage'"), "1");
     psql(&url, &["-1", "-f", &opt_outs, "-f", &keys]);
     eventually("it follows the restored database", || is_ready(node));
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "she has opted out");
     node.site.ok(&["node", "verify"]);
-    let log = node.log.text();
-    assert!(log.contains("the database is not whole"), "{log}");
+    node.has_logged("the database is not whole");
 }
 
 #[test]
 fn what_only_reads_makes_no_tables_and_a_node_keeps_its_copy_if_the_database_is_another_one() {
     let (mut nodes, token) = nodes(&["a"], LEASE);
     let node = nodes.pop().expect("a node");
-    let url = node.site.database().expect("a database").to_owned();
-    let desk = machine(&url, &node.site);
-    sql(&url, "DROP SCHEMA contactd CASCADE");
+    let desk = machine(node.site.database().expect("a database"), &node.site);
+    sql(&desk, "DROP SCHEMA contactd CASCADE");
     let none = "the store cannot be used now: there are no tables of contactd in this database: check the URL. `contactd \
                 serve` with an empty data directory, `import` and `migrate` make them\n";
     let config = desk.file("impatient.toml", "[cluster]\npatience = \"1s\"\n");
     for site in [&desk, &node.site] {
         for command in [&["stats"][..], &["node", "list"], &["audit", "verify"], &["token", "list"]] {
-            let refused = site.run(&[command, &["--config", &config]].concat());
-            assert!(refused.code == 1 && refused.stderr.ends_with(none), "{command:?}: {refused:?}");
+            site.run(&[command, &["--config", &config]].concat()).mentions(1, none);
         }
     }
     // Where there is a node, not even what makes a new store does: its tables have to come back.
-    let refused = node.site.run(&["token", "create", "new", "--config", &config]);
-    assert!(refused.stderr.ends_with(none), "{refused:?}");
-    assert_eq!(sql(&url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'contactd'"), "0");
+    node.site.run(&["token", "create", "new", "--config", &config]).mentions(1, none);
+    assert_eq!(sql(&desk, "SELECT count(*) FROM pg_namespace WHERE nspname = 'contactd'"), "0");
 
-    desk.ok_with_input(&["import", "-", "--source", "other"], PEOPLE);
+    desk.import("other", PEOPLE);
     eventually("the lease ends", || !is_ready(&node));
     for _ in 0..8 {
         std::thread::sleep(Duration::from_millis(250));
         assert_eq!(node.look_up(PHONE, &token, ADA).status, 503);
     }
-    let log = node.log.text();
-    assert!(log.contains("this is another database than the one that this node has a copy of"), "{log}");
+    node.has_logged("this is another database than the one that this node has a copy of");
     let site = node.stop();
     let copy = SqliteStore::open(&site.data()).expect("opens");
     let copied = copy.copy_state().expect("reads").expect("a copy");
@@ -105,14 +97,13 @@ fn what_only_reads_makes_no_tables_and_a_node_keeps_its_copy_if_the_database_is_
 
 #[test]
 fn a_database_into_which_a_store_is_being_moved_is_refused_until_all_of_it_is_there() {
-    let url = TestServer::shared().database();
-    let site = Site::on(&url);
+    let site = Site::on(&TestServer::shared().database());
     site.ok(&["token", "create", "crm"]);
-    sql(&url, "INSERT INTO contactd.facts VALUES ('move', 'abcd 3')");
+    sql(&site, "INSERT INTO facts VALUES ('move', 'abcd 3')");
     for command in [&["stats"][..], &["suppress", ADA]] {
         site.run(command).says(1, "contactd: a store is being moved into this database, and not all of it is there: run `contactd migrate` again, \
                  which goes on where it was\n");
     }
-    sql(&url, "UPDATE contactd.facts SET value = 'abcd done' WHERE name = 'move'");
+    sql(&site, "UPDATE facts SET value = 'abcd done' WHERE name = 'move'");
     site.ok(&["stats"]);
 }

@@ -54,9 +54,8 @@ fn sighup_reloads_limits_and_networks_and_names_what_needs_a_restart() {
     );
     assert_eq!((status(ADA), status(MIRA)), (200, 200));
     assert_eq!(reload(&service, "", 1), ["INFO reloaded: no setting has changed"]);
-    let noted = service.site.json(&["audit", "show", "--operation", "configuration"]);
-    let noted: Vec<&Value> =
-        noted.as_array().expect("a list").iter().map(|entry| &entry["counts"]["changed"]).collect();
+    let noted = service.site.events(&["--operation", "configuration"]);
+    let noted: Vec<&Value> = noted.iter().map(|entry| &entry["counts"]["changed"]).collect();
     assert_eq!(noted, [4, 4], "both reloads are on record, without what needs a restart");
 }
 
@@ -200,12 +199,9 @@ fn with_json_logs_every_line_on_stderr_is_json_from_the_first_to_the_last() {
     assert_eq!(service.wait(), 0);
     eventually("the log is complete", || service.log.text().contains("has stopped"));
     let lines = all_json(&service.log.text());
-    let has = |part: &str| {
-        lines.iter().any(|line| line["message"].as_str().is_some_and(|text| text.contains(part)))
-    };
-    assert!(
-        has("listening on http://") && has("admin on http://") && has("is stopping") && has("has stopped")
-    );
+    for words in ["listening on http://", "admin on http://", "is stopping", "has stopped"] {
+        service.has_logged(words);
+    }
     assert!(lines.iter().any(|line| line["status"] == 200), "the request");
 }
 
@@ -254,7 +250,7 @@ fn metrics_say_when_the_last_import_and_backup_were_and_what_each_token_did() {
     assert_eq!((value(import), value(backup)), (None, None));
     let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
     let before = now();
-    service.site.ok_with_input(&["import", "-", "--source", "crm"], crate::fixture::PEOPLE);
+    service.site.import_people();
     service.site.ok(&["backup", "a.backup"]);
     let during = before..=now();
     assert!(

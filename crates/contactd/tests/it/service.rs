@@ -67,11 +67,6 @@ impl Site {
         Self { dir: tempfile::tempdir().expect("a directory"), store: engines::new_database() }
     }
 
-    /// One that nobody uses, in place of one that is taken.
-    fn nowhere() -> Self {
-        Self { dir: tempfile::tempdir().expect("a directory"), store: None }
-    }
-
     /// On this database, whatever the tests run on.
     pub(crate) fn on(url: &str) -> Self {
         Self { dir: tempfile::tempdir().expect("a directory"), store: Some(url.to_owned()) }
@@ -107,7 +102,12 @@ impl Site {
     }
 
     pub(crate) fn import_people(&self) {
-        self.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+        self.import("crm", fixture::PEOPLE);
+    }
+
+    /// Imports these rows as those of a source.
+    pub(crate) fn import(&self, source: &str, rows: impl AsRef<[u8]>) {
+        self.ok_with_input(&["import", "-", "--source", source], rows);
     }
 
     /// Which store a command used, as it says so.
@@ -217,7 +217,8 @@ impl Site {
 
     /// What a command lists with `--json`.
     pub(crate) fn list(&self, args: &[&str]) -> Vec<Value> {
-        self.json(args).as_array().expect("a list").clone()
+        let shown = self.json(args);
+        shown.as_array().unwrap_or_else(|| panic!("not a list: {shown}")).clone()
     }
 
     /// What is in the journal, newest first, as far as these flags of `audit show` ask for it.
@@ -359,6 +360,24 @@ pub(crate) fn copy_directory(from: &Path, to: &Path) {
     assert!(copied.expect("copies").success());
 }
 
+/// Runs SQL on a file of an embedded store, as somebody could by hand.
+pub(crate) fn sqlite(file: &Path, sql: &str) {
+    let run =
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.executescript(sys.argv[2]); c.commit()";
+    let ran = Command::new("python3").args(["-c", run]).arg(file).arg(sql).status();
+    assert!(ran.expect("runs").success(), "{sql}");
+}
+
+/// Ends a process, also if its test fails.
+pub(crate) struct KilledAtEnd(pub(crate) Child);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Everything the service has said on stderr.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Mutex<String>>);
@@ -476,6 +495,13 @@ impl Service {
         lines.map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
+    /// Fails unless it has said these words by now.
+    #[track_caller]
+    pub(crate) fn has_logged(&self, words: impl AsRef<str>) {
+        let log = self.log.text();
+        assert!(log.contains(words.as_ref()), "not {:?}: {log}", words.as_ref());
+    }
+
     /// The number of a metric, which is named with its labels.
     pub(crate) fn metric(&self, name: &str) -> Option<u64> {
         let number = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
@@ -484,6 +510,14 @@ impl Service {
 
     pub(crate) fn data(&self) -> PathBuf {
         self.site.data()
+    }
+
+    /// Makes the file of details something that is no database, so that nothing can be read.
+    pub(crate) fn ruin_details(&self) {
+        let details = self.data().join("details.db");
+        let length = details.metadata().expect("a file").len();
+        let _ = std::fs::remove_file(self.data().join("details.db-wal"));
+        std::fs::write(&details, vec![0xAA; usize::try_from(length).expect("small")]).expect("overwrites");
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
@@ -517,21 +551,24 @@ impl Service {
     }
 
     /// Stops the service and gives the data directory back.
-    pub(crate) fn stop(mut self) -> Site {
-        self.signal(rustix::process::Signal::TERM);
-        assert_eq!(self.wait(), 0);
-        self.check_privacy();
-        self.checks_privacy = false;
-        std::mem::replace(&mut self.site, Site::nowhere())
+    pub(crate) fn stop(self) -> Site {
+        let (code, site) = self.end(rustix::process::Signal::TERM);
+        assert_eq!(code, 0);
+        site
     }
 
     /// Kills the service and gives the data directory back as it was left.
-    pub(crate) fn kill(mut self) -> Site {
-        self.signal(rustix::process::Signal::KILL);
-        self.wait();
+    pub(crate) fn kill(self) -> Site {
+        self.end(rustix::process::Signal::KILL).1
+    }
+
+    fn end(mut self, signal: rustix::process::Signal) -> (i32, Site) {
+        self.signal(signal);
+        let code = self.wait();
         self.check_privacy();
         self.checks_privacy = false;
-        std::mem::replace(&mut self.site, Site::nowhere())
+        // In its place comes one that nobody uses.
+        (code, std::mem::replace(&mut self.site, Site::embedded()))
     }
 
     /// Shows with a failed test what the service complained about.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use contactd_testing::TestServer;
 
+use crate::audit::segments;
 use crate::cluster::{id_of, machine, nodes};
 use crate::fixture::{ADA, EVE, MIRA, many};
 use crate::http::{Request, profile_body};
@@ -154,13 +155,9 @@ fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_data
     assert_eq!(begins(&desk), since, "also where there is no journal");
     a.stop();
     let verified = desk.run(&["audit", "verify"]);
-    assert_eq!(verified.code, 0, "{verified:?}");
-    for heading in [
-        format!("node {id} (b), as shipped to the database:\n"),
-        format!("node {other} (a), as shipped to the database:\n"),
-    ] {
-        assert!(verified.stdout.contains(&heading), "{verified:?}");
-    }
+    verified
+        .mentions(0, format!("node {id} (b), as shipped to the database:\n"))
+        .mentions(0, format!("node {other} (a), as shipped to the database:\n"));
     assert_eq!(verified.stdout.matches("whole: ").count(), 2, "{verified:?}");
 
     // With all roots, everything is verified; with one of them, the rest is not.
@@ -188,10 +185,8 @@ fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_data
     );
     desk.ok(&["audit", "verify", "--root", &root_of_a, "--node", "a"]);
     let nobody = "0".repeat(64);
-    let verified =
-        desk.run(&["audit", "verify", "--root", &root_of_a, "--root", &root_of_b, "--root", &nobody]);
-    let wrong = format!("WRONG no journal has the root {nobody}, which was given\n");
-    assert!(verified.code == 1 && verified.stdout.ends_with(&wrong), "{verified:?}");
+    desk.run(&["audit", "verify", "--root", &root_of_a, "--root", &root_of_b, "--root", &nobody])
+        .mentions(1, format!("WRONG no journal has the root {nobody}, which was given\n"));
 
     // A proof from the database is a proof like any other.
     let period = ["--since", "2020-01-01", "--until", "2100-01-01"];
@@ -209,9 +204,8 @@ fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_data
             )
         )
     );
-    let proof = desk.run(&[&["audit", "proof", "--node", "b"], &period[..]].concat());
-    assert_eq!(proof.code, 0, "{proof:?}");
-    let file = desk.file("b.proof", &proof.stdout);
+    let proof = desk.ok(&[&["audit", "proof", "--node", "b"], &period[..]].concat());
+    let file = desk.file("b.proof", format!("{proof}\n"));
     let elsewhere = Site::embedded();
     elsewhere.ok(&["audit", "verify", "--proof", &file, "--root", &root_of_b]);
 
@@ -219,12 +213,12 @@ fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_data
     let heads = desk.ok(&["audit", "head"]);
     assert_eq!(heads.lines().count(), 2, "{heads}");
     for head in heads.lines() {
-        assert_eq!(desk.run(&["audit", "verify", "--head", head]).code, 0);
+        desk.ok(&["audit", "verify", "--head", head]);
         let node = if head.ends_with(&id) { "a" } else { "b" };
-        let found = desk.run(&["audit", "verify", "--node", node, "--head", head]);
-        let wrong =
-            "WRONG the copy: the line that was noted down is of another node, and was not looked for\n";
-        assert!(found.code == 1 && found.stdout.contains(wrong), "{found:?}");
+        desk.run(&["audit", "verify", "--node", node, "--head", head]).mentions(
+            1,
+            "WRONG the copy: the line that was noted down is of another node, and was not looked for\n",
+        );
     }
     desk.run(&["audit", "verify", "--head", &heads]).mentions(2, "these are several heads");
     let roots = desk.ok(&["audit", "root"]);
@@ -308,18 +302,14 @@ fn another_copy(node: &Service, first: usize) {
 fn a_journal_that_was_cut_leaves_what_was_shipped_and_the_difference_is_found() {
     let (site, desk, id) = shipped_journal("");
     let before = shipped(&desk, &id);
-    let segment = std::fs::read_dir(site.data().join("audit"))
-        .expect("reads")
-        .map(|entry| entry.expect("an entry").path());
-    let last = segment.filter(|path| !path.ends_with("seals.jsonl")).max().expect("a segment");
+    let last = segments(&site.data()).pop().expect("a segment");
     let text = std::fs::read_to_string(&last).expect("reads");
     let kept: Vec<&str> = text.lines().collect();
     std::fs::write(&last, kept[..kept.len() - 6].join("\n") + "\n").expect("writes");
     let node = site.serve_with(&[], "[cluster]\nname = \"a\"\n");
     another_copy(&node, before.len());
-    let verified = desk.run(&["audit", "verify"]);
-    let wrong = "WRONG the copy: the node's journal is not the one that was shipped until ";
-    assert!(verified.code == 1 && verified.stdout.contains(wrong), "{verified:?}");
+    desk.run(&["audit", "verify"])
+        .mentions(1, "WRONG the copy: the node's journal is not the one that was shipped until ");
     let warned =
         format!("contactd: the journal of node {id} (a) does not continue what it had shipped before, ");
     for args in [&["audit", "show"][..], &["usage"], &["subject", ADA]] {
@@ -346,11 +336,9 @@ fn a_journal_that_begins_anew_leaves_what_was_shipped() {
     }
     let node = site.serve_with(&[], "[cluster]\nname = \"a\"\n");
     another_copy(&node, before.len());
-    let verified = desk.run(&["audit", "verify"]);
-    assert_eq!(verified.code, 0, "{verified:?}");
     let note = "; then the node's journal began anew, with a root of its own: after a restore, or because the keys were gone. \
                 Another copy follows\n";
-    assert!(verified.stdout.contains(note), "{verified:?}");
+    desk.run(&["audit", "verify"]).mentions(0, note);
 }
 
 #[test]
@@ -421,17 +409,11 @@ fn a_copied_data_directory_disturbs_nothing_that_its_node_has_shipped() {
     assert!(clone.log.text().lines().any(|line| line.contains(other) && line.contains("ERROR")));
     // Nothing is read that would be on record nowhere but in this directory.
     let is_refused = |site: &Site| {
-        let backup = site.path("copied.backup").display().to_string();
+        let backup = site.place("copied.backup");
         for args in [&["subject", MIRA][..], &["export"], &["backup", &backup]] {
             let refused = site.run(args);
-            assert!(
-                refused.code == 1
-                    && refused.stdout.is_empty()
-                    && refused
-                        .stderr
-                        .contains("another process runs as this node, in another data directory"),
-                "{args:?}: {refused:?}"
-            );
+            refused.mentions(1, "another process runs as this node, in another data directory");
+            assert_eq!(refused.stdout, "", "{args:?}");
         }
         let examined = site.run(&["doctor"]).stdout;
         assert!(
@@ -445,10 +427,6 @@ fn a_copied_data_directory_disturbs_nothing_that_its_node_has_shipped() {
     let site = node.stop();
     assert_eq!(sql(&site, "SELECT count(*) FROM journal_copies"), "1");
     assert_eq!(shipped(&site, &id), in_files(&site.data()));
-    for verified in [
-        site.run(&["audit", "verify"]),
-        machine(site.database().expect("a database"), &site).run(&["audit", "verify"]),
-    ] {
-        assert_eq!(verified.code, 0, "{verified:?}");
-    }
+    site.ok(&["audit", "verify"]);
+    machine(site.database().expect("a database"), &site).ok(&["audit", "verify"]);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::fixture::ADA;
-use crate::http::{Request, profile_body};
+use crate::http::{Request, head, profile_body};
 use crate::service::{PHONE, Service};
 
 #[test]
@@ -13,10 +13,7 @@ fn a_started_request_is_answered_and_the_service_is_not_ready_meanwhile() {
     let (mut service, token) = Service::with_people();
     let body = profile_body(ADA);
     let mut slow = service.connect();
-    slow.send(format!(
-        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    ));
+    slow.send(head(&token, &format!("Content-Length: {}\r\n\r\n", body.len())));
     let mut open = service.connect();
     assert_eq!(open.ask(&Request::get("/readyz")).status, 200);
     service.signal(Signal::TERM);
@@ -72,9 +69,7 @@ fn every_connection_that_waits_to_be_accepted_is_served() {
 fn a_request_that_never_ends_is_cut_off_at_the_stop_timeout() {
     let (mut service, token) = Service::with(&[], "[limits]\nstop_timeout = \"1s\"\n");
     let mut slow = service.connect();
-    slow.send(format!(
-        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\n"
-    ));
+    slow.send(head(&token, "Content-Length: 9\r\n\r\n"));
     std::thread::sleep(Duration::from_millis(200));
     let started = Instant::now();
     service.signal(Signal::INT);

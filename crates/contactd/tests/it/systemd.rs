@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::fixture::ADA;
 use crate::http::{Connection, Request, profile_body};
-use crate::service::{PHONE, SetAtEnd, Site, eventually};
+use crate::service::{KilledAtEnd, Output, PHONE, SetAtEnd, Site, eventually};
 
 /// Receives what a service tells the service manager.
 struct Manager(UnixDatagram);
@@ -88,16 +88,6 @@ fn signs_of_life_come_twice_in_the_time_that_the_watchdog_allows_and_not_without
     drop(site);
 }
 
-/// Ends a process, also if its test fails.
-struct KilledAtEnd(Child);
-
-impl Drop for KilledAtEnd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_worker_that_hangs_gives_no_sign_of_life() {
     let site = Site::empty();
@@ -145,44 +135,41 @@ fn sockets_that_systemd_passes_are_used_by_name_or_in_order() {
 #[test]
 fn what_cannot_be_served_on_is_refused_with_a_clear_error() {
     let site = Site::with_people();
-    let refused = |names: &str, stdin: Stdio, stdout: Stdio| {
+    let refused = |names: &str, stdin: Stdio, stdout: Stdio, words: &str| {
         let mut command = site.command_with_sockets(names);
         let output = command.args(["serve"]).stdin(stdin).stdout(stdout).output().expect("runs");
-        assert_eq!(output.status.code(), Some(if names == "public:admin" { 2 } else { 1 }));
-        String::from_utf8(output.stderr).expect("UTF-8")
+        let output = Output::from(output);
+        output.mentions(if names == "public:admin" { 2 } else { 1 }, words);
+        output
     };
     let socket = |socket: TcpListener| Stdio::from(OwnedFd::from(socket));
-    let text = refused("public", Stdio::null(), Stdio::null());
-    assert!(
-        text.contains(
-            "the public socket that systemd passed (file descriptor 3) cannot be used: fd 3 is not a socket"
-        ),
-        "{text}"
+    refused(
+        "public",
+        Stdio::null(),
+        Stdio::null(),
+        "the public socket that systemd passed (file descriptor 3) cannot be used: fd 3 is not a socket",
     );
     let stream = TcpStream::connect(bind().local_addr().expect("bound"));
     let listening = bind();
     let stream =
         stream.or_else(|_| TcpStream::connect(listening.local_addr().expect("bound"))).expect("connects");
-    let text = refused("public", Stdio::from(OwnedFd::from(stream)), Stdio::null());
-    assert!(
-        text.contains("cannot be used: it does not listen; use ListenStream= in the socket unit"),
-        "{text}"
+    refused(
+        "public",
+        Stdio::from(OwnedFd::from(stream)),
+        Stdio::null(),
+        "cannot be used: it does not listen; use ListenStream= in the socket unit",
     );
-    let text = refused("public:other", socket(bind()), socket(bind()));
-    assert!(
-        text.contains(
-            "systemd passed 2 sockets, and contactd takes one for callers and one for the admin listener; name them with \
-             FileDescriptorName=public and FileDescriptorName=admin in their socket units"
-        ),
-        "{text}"
+    refused(
+        "public:other",
+        socket(bind()),
+        socket(bind()),
+        "systemd passed 2 sockets, and contactd takes one for callers and one for the admin listener; name them with \
+         FileDescriptorName=public and FileDescriptorName=admin in their socket units",
     );
     let everywhere = TcpListener::bind("0.0.0.0:0").expect("binds");
-    let text = refused("public:admin", socket(bind()), socket(everywhere));
-    assert!(
-        text.contains("the admin socket that systemd passed, 0.0.0.0:")
-            && text.contains("can be reached from other machines"),
-        "{text}"
-    );
+    let words = "the admin socket that systemd passed, 0.0.0.0:";
+    refused("public:admin", socket(bind()), socket(everywhere), words)
+        .mentions(2, "can be reached from other machines");
 }
 
 #[test]
@@ -190,7 +177,7 @@ fn plain_http_that_other_machines_can_reach_is_warned_about() {
     let warning = "serving plain HTTP on 0.0.0.0:";
     let everywhere = TcpListener::bind("0.0.0.0:0").expect("binds");
     let service = Site::with_people().serve_on(&everywhere, &bind(), "public:admin", &[]);
-    assert!(service.log.text().contains(warning), "{}", service.log.text());
+    service.has_logged(warning);
     let service = Site::with_people().serve_on(&bind(), &bind(), "public:admin", &[]);
     assert!(!service.log.text().contains("serving plain HTTP"), "{}", service.log.text());
 }

@@ -8,8 +8,8 @@ use crate::admin_api::AdminApi;
 use crate::cluster::{machine, named, nodes};
 use crate::fixture::{ADA, EVE};
 use crate::http::Request;
-use crate::restored::sql;
-use crate::service::{PHONE, Service, Site, eventually};
+use crate::service::{PHONE, Service, Site, eventually, sqlite};
+use crate::shipping::sql;
 
 const LEASE: &str = "lease = \"2s\"\n";
 
@@ -24,8 +24,7 @@ fn url(site: &Site) -> String {
 fn is_noticed(site: &Site, rows: &str) {
     let words = format!("the {rows} in the database are not those that contactd stored: {HAND}");
     for command in [&["doctor"][..], &["audit", "verify"], &["node", "verify"], &["node", "reconcile"]] {
-        let found = site.run(command);
-        assert!(found.code == 1 && found.stdout.contains(&words), "{command:?}: {found:?}");
+        site.run(command).mentions(1, &words);
     }
 }
 
@@ -46,7 +45,7 @@ fn a_changed_opt_out_is_refused_by_a_new_node_and_put_back_from_one_that_holds_i
     let url = url(&node.site);
     node.site.ok(&["suppress", ADA]);
     let site = node.stop();
-    sql(&url, "UPDATE contactd.suppressions SET digest = sha256(digest)");
+    sql(&site, "UPDATE suppressions SET digest = sha256(digest)");
     let node = site.serve_with(&[], &named("a", LEASE));
     says(&node, "this node goes on with the tokens and opt-outs that it holds");
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
@@ -66,11 +65,11 @@ fn a_changed_opt_out_is_refused_by_a_new_node_and_put_back_from_one_that_holds_i
     let refused = fresh.site.run(&["node", "reconcile", "--yes"]);
     refused.mentions(1, "run this on the machine of node a, which holds tokens and opt-outs");
 
-    let back = node.site.run(&["node", "reconcile", "--yes"]);
-    assert!(back.code == 0 && back.stdout.ends_with("put back and sealed\n"), "{back:?}");
-    for how in ["missing", "added"] {
-        assert!(back.stdout.contains(how), "{back:?}");
-    }
+    node.site
+        .run(&["node", "reconcile", "--yes"])
+        .mentions(0, "missing")
+        .mentions(0, "added")
+        .mentions(0, "put back and sealed\n");
     fresh.wait_until_ready();
     for node in [&node, &fresh] {
         assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
@@ -103,7 +102,7 @@ fn every_way_to_change_tokens_and_opt_outs_by_hand_is_noticed_and_has_no_effect_
         "UPDATE tokens SET body = (SELECT body FROM tokens WHERE id <> mine.id LIMIT 1) FROM tokens AS mine WHERE tokens.id = mine.id",
         "TRUNCATE suppressions",
     ] {
-        sql(&url, &format!("SET search_path TO contactd; {change}"));
+        sql(&node.site, change);
         if change.starts_with("TRUNCATE") {
             psql(&url, &["-f", &older]);
         }
@@ -114,10 +113,10 @@ fn every_way_to_change_tokens_and_opt_outs_by_hand_is_noticed_and_has_no_effect_
     }
     says(node, "tokens and opt-outs in the database are not those");
     // A forged change does not begin another history.
-    sql(&url, "UPDATE contactd.changes SET id = sha256(id) WHERE counter = 'access'");
+    sql(&node.site, "UPDATE changes SET id = sha256(id) WHERE counter = 'access'");
     let doctor = node.site.run(&["doctor"]);
     assert!(doctor.stdout.contains("its newest change was not made by contactd"), "{doctor:?}");
-    sql(&url, "UPDATE contactd.changes SET seal_tag = NULL WHERE counter = 'access'");
+    sql(&node.site, "UPDATE changes SET seal_tag = NULL WHERE counter = 'access'");
     let verified = node.site.run(&["audit", "verify"]);
     assert!(
         verified.stdout.contains("the newest change in the journal is not in the database"),
@@ -133,12 +132,11 @@ fn every_way_to_change_tokens_and_opt_outs_by_hand_is_noticed_and_has_no_effect_
 fn a_role_that_was_changed_by_hand_lets_nobody_log_in_until_the_accounts_are_accepted() {
     let (nodes, _) = nodes(&["a"], LEASE);
     let node = &nodes[0];
-    let url = url(&node.site);
     node.site.ok(&["user", "create", "anna", "--role", "admin"]);
     node.site.ok(&["user", "create", "olga", "--role", "operator"]);
     let api = AdminApi::with_role(node, "admin");
     assert_eq!(api.get("/users").status, 200);
-    sql(&url, "UPDATE contactd.users SET body = replace(body, '\"operator\"', '\"admin\"')");
+    sql(&node.site, "UPDATE users SET body = replace(body, '\"operator\"', '\"admin\"')");
     let refused = api.get("/users");
     assert_eq!(refused.status, 503, "{}", refused.shown());
     assert!(
@@ -151,8 +149,7 @@ fn a_role_that_was_changed_by_hand_lets_nobody_log_in_until_the_accounts_are_acc
     // A change that contactd makes does not take over what somebody else did.
     node.site.ok(&["user", "create", "otto", "--role", "operator"]);
     is_noticed(&node.site, "users and admin tokens");
-    let listed = node.site.run(&["node", "reconcile"]);
-    assert!(listed.stdout.contains("nothing was changed: look at this list"), "{listed:?}");
+    node.site.run(&["node", "reconcile"]).mentions(1, "nothing was changed: look at this list");
     node.site.ok(&["user", "role", "olga", "operator"]);
     let accepted = node.site.json(&["node", "reconcile", "--yes"]);
     let olga = &accepted["accounts"]["users"][1];
@@ -171,23 +168,20 @@ fn a_database_without_seals_is_followed_until_it_is_sealed_but_not_by_a_new_node
     let site = nodes.pop().expect("a node").stop();
     let url = url(&site);
     // As an earlier version made it, and as a copy of that version was.
-    sql(&url, "UPDATE contactd.changes SET seal_key = NULL, seal_sum = NULL, seal_tag = NULL");
-    let forget = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(\"DELETE FROM facts WHERE name = 'follows_seals'\"); c.commit()";
-    let file = site.data().join("contactd.db");
-    assert!(Command::new("python3").args(["-c", forget]).arg(file).status().expect("runs").success());
+    sql(&site, "UPDATE changes SET seal_key = NULL, seal_sum = NULL, seal_tag = NULL");
+    sqlite(&site.data().join("contactd.db"), "DELETE FROM facts WHERE name = 'follows_seals'");
     let node = site.serve_with(&[], &named("a", LEASE));
     node.site.ok(&["suppress", ADA]);
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
     says(&node, "its newest change has no seal");
     let fresh = machine(&url, &node.site).serve_unready(&named("b", LEASE));
     says(&fresh, "this node holds nothing yet and takes nothing over");
-    let sealed = node.site.run(&["node", "reconcile", "--yes"]);
-    assert!(sealed.code == 0 && sealed.stdout.contains("put back and sealed"), "{sealed:?}");
+    node.site.run(&["node", "reconcile", "--yes"]).mentions(0, "put back and sealed");
     fresh.wait_until_ready();
     assert_eq!(fresh.look_up(PHONE, &token, ADA).status, 404);
     is_whole(&node.site);
     // From now on it does not do without.
-    sql(&url, "UPDATE contactd.changes SET seal_tag = NULL; DELETE FROM contactd.suppressions");
+    sql(&node.site, "UPDATE changes SET seal_tag = NULL; DELETE FROM suppressions");
     node.site.ok(&["put", EVE, "--phone", "+14155550144", "--source", "hand"]);
     node.site.ok(&["token", "create", "later"]);
     says(&fresh, "goes on with the tokens and opt-outs that it holds");

@@ -4,11 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::demo::Demo;
+use crate::doctor::{finding, finds};
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE};
-use crate::http::{Connection, Request, profile_body};
+use crate::http::{Connection, Request, head, profile_body};
 use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
 use crate::tls_client::{
     Client, TlsConnection, certificate, certify, make_certificate, make_certificates, openssl,
@@ -109,12 +110,11 @@ fn lookup_and_enrich_trust_the_authority_that_they_are_told_to_trust() {
 
     // The authorities that everybody trusts are not enough, and another authority is not ours.
     for flags in [&[][..], &["--cacert", "other.pem"]] {
-        let refused = lookup("localhost", flags, &[]);
         let expected = format!(
             "contactd: the certificate of https://localhost:{port}/api/fetchPhoneNumber is not trusted; if it is from an authority \
              of your own, name that authority's certificate with --cacert: "
         );
-        assert!(refused.code == 1 && refused.stderr.starts_with(&expected), "{refused:?}");
+        lookup("localhost", flags, &[]).mentions(1, expected);
     }
     let absent = lookup("localhost", &["--cacert", "absent.pem"], &[]);
     let expected =
@@ -162,8 +162,7 @@ fn what_is_not_tls_is_closed_and_other_clients_go_on() {
             plain.finish_sending();
         }
         // An alert at most, and nothing of an answer.
-        let mut received = Vec::new();
-        let _ = std::io::Read::read_to_end(&mut plain.stream, &mut received);
+        let received = plain.rest();
         assert!(received.len() <= 7 && !received.starts_with(b"HTTP"), "{received:?}");
         open.send(lookup(PHONE, &token));
         assert_eq!(open.reply().status, 200);
@@ -197,8 +196,7 @@ fn a_handshake_that_does_not_end_is_closed_at_the_deadline_of_the_first_request(
     silent.send("POST /api/fetch");
     assert!(silent.is_closed());
     for connection in &mut stuck {
-        let mut received = Vec::new();
-        let _ = std::io::Read::read_to_end(&mut connection.stream, &mut received);
+        connection.rest();
     }
     eventually("all are counted", || handshakes(&service) == [2, 0, 90]);
 }
@@ -217,9 +215,7 @@ fn pipelined_requests_and_bodies_in_pieces_are_answered_over_tls() {
     }
     assert_eq!(connection.reply().status, 200);
     let body = profile_body(ADA);
-    let head = format!(
-        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-    );
+    let head = head(&token, "Content-Type: application/json\r\n");
     connection.send(format!("{head}Content-Length: {}\r\nExpect: 100-continue\r\n\r\n", body.len()));
     assert_eq!(connection.reply().status, 100);
     connection.send(&body);
@@ -328,10 +324,9 @@ fn sighup_takes_over_a_certificate_at_once_and_a_pair_that_does_not_fit_changes_
 #[test]
 fn the_admin_listener_has_tls_too_unless_it_is_switched_off() {
     let (service, _) = serve(CONFIG);
-    let log = service.log.text();
-    assert!(log.contains(&format!("listening on https://{} ", service.public)), "{log}");
-    assert!(log.contains(&format!("(documentation at https://{}/docs)", service.public)), "{log}");
-    assert!(log.contains(&format!("admin on https://{} ", service.admin)), "{log}");
+    service.has_logged(format!("listening on https://{} ", service.public));
+    service.has_logged(format!("(documentation at https://{}/docs)", service.public));
+    service.has_logged(format!("admin on https://{} ", service.admin));
     let mut connection = Client::of(&service.site).connect(service.admin).expect("a handshake");
     assert_eq!(connection.shown(), certificate(&service.site, "server.pem"));
     let reply = connection.ask(&Request::get("/metrics"));
@@ -356,15 +351,13 @@ fn the_admin_listener_has_tls_too_unless_it_is_switched_off() {
     let mut plain = Connection::open(service.admin);
     plain.send(Request::get("/metrics").bytes());
     for connection in [&mut plain, &mut stuck] {
-        let mut received = Vec::new();
-        let _ = std::io::Read::read_to_end(&mut connection.stream, &mut received);
+        let received = connection.rest();
         assert!(received.len() <= 7, "{received:?}");
     }
 
     let (service, _) = serve(&format!("{CONFIG}admin = false\n"));
-    let log = service.log.text();
-    assert!(log.contains(&format!("listening on https://{} ", service.public)), "{log}");
-    assert!(log.contains(&format!("admin on http://{} ", service.admin)), "{log}");
+    service.has_logged(format!("listening on https://{} ", service.public));
+    service.has_logged(format!("admin on http://{} ", service.admin));
     connect(&service);
     eventually("it is counted", || handshakes(&service) == [1, 0, 0]);
 }
@@ -376,10 +369,7 @@ fn a_graceful_stop_answers_the_current_request_over_tls_and_tells_clients_that_i
     let (mut slow, mut idle) = (connect(&service), connect(&service));
     idle.send(lookup(PHONE, &token));
     assert_eq!(idle.reply().status, 200);
-    slow.send(format!(
-        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    ));
+    slow.send(head(&token, &format!("Content-Length: {}\r\n\r\n", body.len())));
     service.signal(Signal::TERM);
     eventually("it is stopping", || service.log.text().contains("is stopping"));
     // The end of the stream would be an error if the server had not announced it.
@@ -413,14 +403,11 @@ fn doctor_and_the_log_warn_before_a_certificate_ends_and_when_it_has_ended() {
         let words = words.replace("{}", &ends(&site, "server.pem"));
         let file = site.file("c.toml", CONFIG);
         let doctor = site.run(&["doctor", "--json", "--config", &file]);
-        let findings = doctor.json();
-        let found: Vec<&Value> =
-            findings.as_array().expect("a list").iter().filter(|f| f["check"] == "certificate").collect();
         let expected = match verdict {
             "ok" => json!({"check": "certificate", "verdict": verdict, "message": words}),
-            _ => json!({"check": "certificate", "verdict": verdict, "message": words, "advice": advice}),
+            _ => finding("certificate", verdict, &words, advice),
         };
-        assert_eq!((doctor.code, found), (code, vec![&expected]));
+        finds(&doctor, code, &expected);
         let service = site.serve_with(&[], &format!("{CONFIG}admin = false\n"));
         if verdict == "ok" {
             assert_eq!(service.logged("WARN"), [""; 0]);
@@ -439,26 +426,8 @@ fn doctor_and_the_log_warn_before_a_certificate_ends_and_when_it_has_ended() {
     std::fs::set_permissions(site.path("server.key"), PermissionsExt::from_mode(0o640)).expect("sets");
     let file = site.file("c.toml", CONFIG);
     let doctor = site.run(&["doctor", "--json", "--config", &file]);
-    let found: Vec<Value> = doctor
-        .json()
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter(|f| f["check"] == "certificate")
-        .cloned()
-        .collect();
-    assert_eq!(
-        (doctor.code, &found[1]),
-        (
-            0,
-            &json!({
-                "check": "certificate",
-                "verdict": "warn",
-                "message": "the group can read server.key",
-                "advice": "chmod 600 server.key, unless the group has to read it",
-            })
-        )
-    );
+    let advice = "chmod 600 server.key, unless the group has to read it";
+    finds(&doctor, 0, &finding("certificate", "warn", "the group can read server.key", advice));
     let service = site.serve_with(&[], CONFIG);
     assert_eq!(
         service.logged("WARN"),

@@ -6,9 +6,8 @@ use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 use crate::transcript::check;
 
 fn id_of(site: &Site, name: &str) -> String {
-    let list = site.json(&["token", "list"]);
-    let token =
-        list.as_array().expect("a list").iter().rfind(|token| token["name"] == name).expect("listed").clone();
+    let list = site.list(&["token", "list"]);
+    let token = list.iter().rfind(|token| token["name"] == name).expect("listed");
     token["id"].as_str().expect("an id").to_owned()
 }
 
@@ -16,21 +15,6 @@ fn id_of(site: &Site, name: &str) -> String {
 fn described(reply: &Reply) -> &str {
     let challenge = reply.header("www-authenticate").unwrap_or_default();
     challenge.split("error_description=\"").nth(1).and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
-}
-
-#[test]
-fn a_new_token_is_alone_on_stdout_and_works_at_once() {
-    let (service, _) = Service::with_people();
-    let output = service.site.run(&["token", "create", "crm"]);
-    let token = output.stdout.trim_end();
-    assert_eq!(output.stdout, format!("{token}\n"));
-    assert!(
-        token.starts_with("ctd_")
-            && token.len() == 42
-            && token[4..].bytes().all(|b| b.is_ascii_alphanumeric())
-    );
-    assert!(!output.stderr.contains(token));
-    assert_eq!(service.look_up(PHONE, token, ADA).status, 200);
 }
 
 #[test]
@@ -44,21 +28,6 @@ fn a_revoked_token_is_refused_when_the_command_returns() {
         let refused = service.look_up(PHONE, &token, ADA);
         assert_eq!((refused.status, described(&refused)), (401, "revoked"));
     }
-}
-
-#[test]
-fn a_rotated_token_overlaps_with_its_successor() {
-    let (service, _) = Service::with_people();
-    let site = &service.site;
-    let old = site.ok(&["token", "create", "crm", "--scope", "phone", "--rate", "100/s"]);
-    let new = site.ok(&["token", "rotate", &id_of(site, "crm"), "--overlap", "1h"]);
-    for token in [&old, &new] {
-        assert_eq!(service.look_up(PHONE, token, ADA).status, 200);
-    }
-    assert_eq!(service.look_up(EMAIL, &new, ADA).status, 401, "the new token has the same scope");
-    let newest = site.ok(&["token", "rotate", &id_of(site, "crm"), "--overlap", "0s"]);
-    assert_eq!(service.look_up(PHONE, &new, ADA).status, 401, "no overlap");
-    assert_eq!(service.look_up(PHONE, &newest, ADA).status, 200);
 }
 
 #[test]
@@ -83,15 +52,6 @@ fn nobody_hides_lookups_in_a_report_behind_the_name_of_another_token() {
     let names: Vec<_> = received.as_array().expect("a list").iter().map(|by| &by["token"]).collect();
     assert_eq!(names, ["crm"]);
     assert_eq!(received[0]["tokenIds"].as_array().expect("ids").len(), 2, "{received}");
-}
-
-#[test]
-fn a_token_ends_at_its_expiry() {
-    let (service, _) = Service::with_people();
-    let token = service.site.token(&["--expires", "2s"]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    eventually("it ends", || service.look_up(PHONE, &token, ADA).status == 401);
-    assert_eq!(described(&service.look_up(PHONE, &token, ADA)), "expired");
 }
 
 #[test]

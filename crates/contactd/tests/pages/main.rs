@@ -1,7 +1,9 @@
-//! The documentation, compared with the code: what a page names exists, and what exists is on its page.
+//! The documentation, compared with the code: what a page names exists, and what exists is on its page. And the rules of the
+//! architecture, compared with the code.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod architecture;
 mod links;
 mod log_lines;
 mod metrics;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::access::ByFirstBytes;
 use crate::access::{Bucket, Meter};
@@ -63,7 +63,7 @@ pub struct TokenKey(usize);
 const REFUSALS_RECORDED: u64 = 5;
 
 /// What a token did since the last [`Callers::take_usage`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageDelta {
     /// The token's id.
     pub token: String,
@@ -312,19 +312,15 @@ impl Callers {
             .collect();
         meters.set_limits();
         let ids: HashSet<&str> = table.values().map(|known| known.token.id.as_str()).collect();
-        self.taken().retain(|id, _| ids.contains(id.as_str()));
+        self.taken.lock().retain(|id, _| ids.contains(id.as_str()));
         drop(ids);
         self.table.store(Arc::new(table));
-    }
-
-    fn taken(&self) -> MutexGuard<'_, HashMap<String, Counts>> {
-        self.taken.lock()
     }
 
     /// What every accepted token did since the start of this process.
     pub(crate) fn counts(&self) -> Vec<(Token, Counts)> {
         // Locked first, so that no request is between the two counts.
-        let taken = self.taken();
+        let taken = self.taken.lock();
         let table = self.table.load();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = table.values().map(|known| {
@@ -358,7 +354,7 @@ impl Callers {
 
     /// Puts back usage that could not be stored, for the next [`take_usage`](Self::take_usage).
     pub fn return_usage(&self, usage: &[UsageDelta]) {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let table = self.table.load();
         for delta in usage {
             if let Some(counts) = taken.get_mut(&delta.token) {
@@ -377,7 +373,7 @@ impl Callers {
 
     /// What every token did since the last call. Resets the counters.
     pub fn take_usage(&self) -> Vec<UsageDelta> {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let table = self.table.load();
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
         let usage: Vec<UsageDelta> = table.values().filter_map(|known| known.take_usage(take)).collect();

@@ -11,7 +11,7 @@ use super::meter::Meter;
 const PERIODS: usize = 8;
 
 /// What a node holds of a quota in one period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldUnits {
     /// The quota.
     pub limit: u32,
@@ -66,7 +66,7 @@ impl LeasedQuota {
     /// What is held in the period that begins on this day.
     pub fn held(&self, first: i64) -> HeldUnits {
         let first = first_day(first);
-        let Some(leased) = &self.meter.leased else { return HeldUnits::none() };
+        let Some(leased) = &self.meter.leased else { return HeldUnits::default() };
         let book = leased.book.lock();
         HeldUnits {
             limit: book.limit,
@@ -127,12 +127,6 @@ impl LeasedQuota {
     /// There is no answer: nobody waits for it any longer.
     pub fn not_answered(&self) {
         self.meter.leased.iter().for_each(Leased::wake);
-    }
-}
-
-impl HeldUnits {
-    const fn none() -> Self {
-        Self { limit: 0, units: 0, unused: 0, reserved: 0, waiting: 0, is_used_up: false }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::leases::{Leased, QuotaLeases};
 use super::limit::{Allowance, LimitExceeded, Quota, first_day, seconds_until};
@@ -71,16 +71,12 @@ impl Meter {
         (packed >> Self::COUNT_BITS, used)
     }
 
-    fn others(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
-        self.others.lock()
-    }
-
     /// The hits in a period, which need not be the current one.
     fn used(&self, first: u64) -> u32 {
         match Self::unpack(self.packed.load(Ordering::Acquire)) {
             (current, used) if current == first => used,
             _ => {
-                let others = self.others();
+                let others = self.others.lock();
                 // Another thread may have made it the current one meanwhile.
                 match Self::unpack(self.packed.load(Ordering::Acquire)) {
                     (current, used) if current == first => used,
@@ -95,7 +91,7 @@ impl Meter {
         if Self::unpack(self.packed.load(Ordering::Acquire)).0 == first {
             return;
         }
-        let mut others = self.others();
+        let mut others = self.others.lock();
         let again = others.get(&first).copied().unwrap_or(self.empty());
         let entered = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
             (Self::unpack(packed).0 != first).then(|| Self::pack(first, again))
@@ -175,7 +171,7 @@ impl Meter {
             return;
         }
         // With the lock, no other period becomes the current one.
-        let mut others = self.others();
+        let mut others = self.others.lock();
         if let (Err(_), Some(used)) = (give_back(), others.get_mut(&first)) {
             *used = used.saturating_sub(1);
         }
@@ -205,7 +201,7 @@ impl Meter {
 
     /// Changes the count of a period. Returns what it was.
     fn change(&self, first: u64, count: impl Fn(u32) -> u32) -> u32 {
-        let mut others = self.others();
+        let mut others = self.others.lock();
         // With the lock, no other period becomes the current one.
         let changed = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
             let (current, used) = Self::unpack(packed);

@@ -37,7 +37,7 @@ impl TokenSecret {
     fn with_prefix(prefix: &str) -> Result<Self, getrandom::Error> {
         let mut token = prefix.to_owned();
         push_random(&mut token, RANDOM_CHARS)?;
-        token.push_str(&check_characters(&token));
+        token.extend(check_characters(&token).map(char::from));
         Ok(Self(token))
     }
 
@@ -79,8 +79,7 @@ impl TokenHash {
         }
         let (checked, check) = presented.split_at_checked(TOKEN_CHARS - CHECK_CHARS)?;
         let is_base62 = checked[PREFIX.len()..].bytes().all(|b| b.is_ascii_alphanumeric());
-        (is_base62 && check_characters(checked).as_bytes() == check.as_bytes())
-            .then(|| Self::of_checked(presented))
+        (is_base62 && check_characters(checked) == check.as_bytes()).then(|| Self::of_checked(presented))
     }
 
     fn of_checked(token: &str) -> Self {
@@ -104,31 +103,15 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// CRC-32 in six base62 digits, on the stack.
-struct CheckChars([u8; CHECK_CHARS]);
-
-impl CheckChars {
-    const fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl std::ops::Deref for CheckChars {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
-    }
-}
-
-fn check_characters(checked: &str) -> CheckChars {
+/// CRC-32 in six base62 digits.
+fn check_characters(checked: &str) -> [u8; CHECK_CHARS] {
     let mut rest = crc32fast::hash(checked.as_bytes());
     let mut check = [b'0'; CHECK_CHARS];
     for digit in check.iter_mut().rev() {
         *digit = BASE62[(rest % 62) as usize];
         rest /= 62;
     }
-    CheckChars(check)
+    check
 }
 
 /// A prefix and random characters that make an id.
@@ -328,7 +311,7 @@ mod tests {
             digits.insert(0, char::from(BASE62[usize::try_from(rest % 62).expect("small")]));
             rest /= 62;
         }
-        assert_eq!(&*check_characters(&checked), String::from_iter(digits));
+        assert_eq!(String::from_iter(check_characters(&checked).map(char::from)), String::from_iter(digits));
     }
 
     #[test]

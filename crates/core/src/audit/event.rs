@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::{Kind, Timestamp};
 
@@ -220,17 +220,13 @@ impl Batch {
     /// Like [`settle`](Self::settle), with the number of the first line in the journal.
     pub fn settle_at(&self, is_written: bool, first: u64) -> Vec<u32> {
         self.first.store(first, Ordering::Relaxed);
-        let mut claims = self.claims();
+        let mut claims = self.claims.lock();
         self.fate.store(if is_written { WRITTEN } else { FAILED }, Ordering::Release);
         let Claims { waiting, mut given_up } = std::mem::take(&mut *claims);
         drop(claims);
         waiting.into_iter().for_each(Waker::wake);
         given_up.sort_unstable();
         given_up
-    }
-
-    fn claims(&self) -> MutexGuard<'_, Claims> {
-        self.claims.lock()
     }
 
     fn fate(&self) -> Fate {
@@ -270,7 +266,7 @@ impl Ticket {
     /// [`Batch::settle`] reports it to the journal.
     pub fn is_written(&self) -> bool {
         if self.fate() == Fate::Waiting {
-            let mut claims = self.batch.claims();
+            let mut claims = self.batch.claims.lock();
             // It may have been settled just before the lock was taken.
             if self.fate() == Fate::Waiting {
                 claims.given_up.push(self.line);
@@ -286,7 +282,7 @@ impl Ticket {
         if self.fate() != Fate::Waiting {
             return Poll::Ready(());
         }
-        let mut claims = self.batch.claims();
+        let mut claims = self.batch.claims.lock();
         if self.fate() != Fate::Waiting {
             return Poll::Ready(());
         }

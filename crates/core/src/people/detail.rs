@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::people::suppression::comparable_email;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::people::{email, phone};
 use crate::{EmailError, PhoneError, Timestamp};
 
 /// The kind of a detail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "KindName")]
+#[expect(missing_docs, reason = "the names say it, and doc comments would be descriptions on the wire")]
 pub enum Kind {
-    /// A phone number.
     Phone,
-    /// An e-mail address.
     Email,
 }
 
@@ -30,13 +33,16 @@ impl Kind {
     }
 }
 
-/// Whose detail it is. Lookups return only personal details.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+/// Whose detail it is. Lookups give out only personal ones.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "LabelName")]
+#[expect(missing_docs, reason = "the names say it, and doc comments would be descriptions on the wire")]
 pub enum Label {
-    /// The person's own.
+    #[default]
     Personal,
-    /// Their employer's.
     Work,
 }
 

@@ -125,23 +125,14 @@ impl DigestKeys {
         self.0.iter().map(digest).collect()
     }
 
-    /// The digests that the journal may contain for a profile.
-    pub fn profile_digests(&self, profile: &Profile) -> Vec<ShortDigest> {
-        self.short_digests(Subject::Profile(profile))
-    }
-
     /// How the journal names the newest key.
     pub fn short_id(&self) -> &str {
         let id = self.newest_id();
         id.get(..8).unwrap_or(id)
     }
 
-    /// The digests that the journal may contain for a value.
-    pub fn value_digests(&self, kind: Kind, value: &ContactValue) -> Vec<ShortDigest> {
-        self.short_digests(Subject::Value(kind, value))
-    }
-
-    fn short_digests(&self, subject: Subject<'_>) -> Vec<ShortDigest> {
+    /// The digests that the journal may contain for a subject.
+    pub fn short_digests(&self, subject: Subject<'_>) -> Vec<ShortDigest> {
         self.0.iter().map(|key| ShortDigest::of(&key.digest_subject(subject))).collect()
     }
 

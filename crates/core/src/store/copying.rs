@@ -55,6 +55,12 @@ pub struct CopiedSuppression {
     pub is_removed: bool,
 }
 
+impl<'a> From<&'a CopiedSuppression> for BoundRow<'a> {
+    fn from(row: &'a CopiedSuppression) -> Self {
+        Self::Suppression(&row.digest, &row.key, row.suppressed_at)
+    }
+}
+
 /// How many tokens and suppressions there are. A copy with the newest change that has fewer is not whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessCount {

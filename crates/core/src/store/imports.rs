@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::store::merge::Merging;
+use crate::store::place::first_id;
 use crate::store::{Noted, StoreError, Stored};
 use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
 
@@ -15,8 +16,10 @@ use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
 #[async_trait]
 pub trait Importing: Send + Sync + 'static {
     /// The sort key for the records of an import: equal for equal profiles, and the same as long as the store
-    /// exists. An engine that needs no order returns a constant.
-    fn sort_key(&self, profile: &Profile) -> u64;
+    /// exists. It is the order in which engines store details.
+    fn sort_key(&self, profile: &Profile) -> u64 {
+        first_id(profile, Kind::Phone).cast_unsigned()
+    }
 
     /// Begins an import. Nothing of it is visible yet; dropping it discards all of it. Only one can be in progress at a time; for a second one this is [`StoreError::Busy`].
     async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>>;

@@ -3,10 +3,10 @@
 //! An engine reads what it holds of a profile, has it changed here, and writes it back.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::store::place::{label_number, observed};
+use crate::store::place::{NEVER_OBSERVED, label_number, observed};
 use crate::store::{Crowd, PutCounts, ValueOfProfile, WithdrawnFrom, surplus};
 use crate::{Detail, Kind, Label, Profile};
 
@@ -30,6 +30,15 @@ impl HeldDetail {
     /// The import whose time counts as the age of a detail without a date.
     pub fn newest_import(&self) -> i64 {
         self.said_by.unwrap_or(self.import)
+    }
+
+    /// Whether it is of this source, and older than `before`, in seconds. `imports` are those that were earlier.
+    pub fn is_from_before(&self, source: i64, before: i64, imports: &HashSet<i64>) -> bool {
+        self.source == source
+            && match observed(&self.detail) {
+                NEVER_OBSERVED => imports.contains(&self.newest_import()),
+                at => at < before,
+            }
     }
 
     /// Smallest is best, among details of the same kind.
@@ -122,48 +131,7 @@ pub struct TakenAway {
 }
 
 /// Which kinds of a profile's details were changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
-    phone: bool,
-    email: bool,
-}
-
-impl Touched {
-    /// Notes a kind.
-    pub fn add(&mut self, kind: Kind) {
-        match kind {
-            Kind::Phone => self.phone = true,
-            Kind::Email => self.email = true,
-        }
-    }
-
-    /// Whether details of this kind were changed.
-    pub fn has(self, kind: Kind) -> bool {
-        match kind {
-            Kind::Phone => self.phone,
-            Kind::Email => self.email,
-        }
-    }
-
-    /// These and those.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self { phone: self.phone || other.phone, email: self.email || other.email }
-    }
-
-    /// Whether any were.
-    pub fn any(self) -> bool {
-        self.phone || self.email
-    }
-}
-
-impl<'a> FromIterator<&'a HeldDetail> for Touched {
-    fn from_iter<I: IntoIterator<Item = &'a HeldDetail>>(details: I) -> Self {
-        let mut touched = Self::default();
-        details.into_iter().for_each(|held| touched.add(held.detail.kind));
-        touched
-    }
-}
+pub type Touched = BTreeSet<Kind>;
 
 /// An import in progress: what it has done so far.
 #[derive(Debug)]
@@ -252,10 +220,10 @@ impl Merging {
                     new += 1;
                 }
             }
-            touched.add(detail.kind);
+            touched.insert(detail.kind);
         }
         let gone = self.take_replaced(totals, held, details);
-        gone.iter().for_each(|gone| touched.add(gone.detail.kind));
+        touched.extend(gone.iter().map(|gone| gone.detail.kind));
         self.note_withdrawn(&gone, keep)?;
         self.counts.new += new;
         self.counts.changed += changed;
@@ -283,7 +251,7 @@ impl Merging {
         let taken = totals.take_away(held, |held| self.is_replaced(&held.detail.source));
         self.counts.profiles_changed += u64::from(!taken.gone.is_empty() && !taken.was_last);
         self.note_withdrawn(&taken.gone, keep)?;
-        Ok(taken.gone.iter().collect())
+        Ok(taken.gone.iter().map(|gone| gone.detail.kind).collect())
     }
 
     /// Removes a value from a profile if this import added it: a detail keeps the number of the import that added it.
@@ -302,7 +270,7 @@ impl Merging {
         // A profile that was held before was counted as changed, not as new.
         let was_new = taken.was_last && !self.changed.contains(&hash(profile));
         self.counts.profiles_new -= u64::from(was_new);
-        taken.gone.iter().collect()
+        taken.gone.iter().map(|gone| gone.detail.kind).collect()
     }
 
     /// Whether this source is replaced.

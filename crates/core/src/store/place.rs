@@ -7,6 +7,7 @@
 //!
 //! The hash is XXH3 of [`Profile::key`], which is specified and does not change.
 
+use crate::store::StoreError;
 use crate::{Detail, Kind, Label, Profile, Timestamp};
 
 const ORDER_BITS: u32 = 15;
@@ -16,6 +17,13 @@ pub const IDS_OF_KIND: i64 = 1 << ORDER_BITS;
 
 /// The same for both kinds together.
 pub const IDS_OF_PLACE: i64 = 2 * IDS_OF_KIND;
+
+/// Why there is no id left for another detail.
+pub fn no_room() -> StoreError {
+    let what =
+        format!("one profile would have more than {IDS_OF_KIND} details of one kind; nothing was changed");
+    StoreError::Engine(what)
+}
 
 /// The first id of the range for a profile's details of a kind.
 pub fn first_id(profile: &Profile, kind: Kind) -> i64 {

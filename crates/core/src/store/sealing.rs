@@ -5,7 +5,6 @@
 //! cannot make a sum or a tag that fits; and a writer adds only the rows that it changes, so it never takes over what somebody else did.
 
 use crate::DigestKeys;
-use crate::store::copying::CopiedSuppression;
 use crate::store::{EntityRow, EntityTable};
 
 /// The sum of the codes of rows, modulo 2²⁵⁶. The order of rows does not matter.
@@ -57,12 +56,6 @@ pub enum BoundRow<'a> {
     Entity(EntityTable, &'a EntityRow),
     /// A suppression: its digest, its key, and since when.
     Suppression(&'a [u8], &'a str, i64),
-}
-
-impl<'a> From<&'a CopiedSuppression> for BoundRow<'a> {
-    fn from(row: &'a CopiedSuppression) -> Self {
-        Self::Suppression(&row.digest, &row.key, row.suppressed_at)
-    }
 }
 
 /// What a change stores beside its number and id.

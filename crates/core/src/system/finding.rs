@@ -1,26 +1,35 @@
 //! What a check of an installation found.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "FindingShown")]
 pub struct Finding {
     /// What was checked.
     pub check: &'static str,
-    /// How serious it is.
+    #[serde(rename = "verdict")]
+    #[expect(
+        missing_docs,
+        reason = "the type says it, and a doc comment would be a description on the wire"
+    )]
     pub severity: Severity,
     /// What was found.
     pub message: String,
     /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
 /// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Verdict")]
+#[expect(missing_docs, reason = "the names say it, and doc comments would be descriptions on the wire")]
 pub enum Severity {
-    /// Nothing to do.
     Ok,
-    /// Something to look at.
     Warn,
-    /// Something is wrong.
     Fail,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// How long a fault that was logged is only counted.
 const REPEAT_PAUSE: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ impl Repeats {
     /// A fault is there. Returns whether it is logged now; otherwise it is counted, and [`due`](Self::due) returns
     /// it later.
     pub fn is_new(&self, fault: &str, now: Instant) -> bool {
-        let mut logged = self.logged();
+        let mut logged = self.0.lock();
         match logged.get_mut(fault) {
             Some(logged) => {
                 logged.more += 1;
@@ -41,7 +41,7 @@ impl Repeats {
     /// they return, they are new.
     pub fn due(&self, now: Instant) -> Vec<(String, u64)> {
         let mut due = Vec::new();
-        self.logged().retain(|fault, logged| {
+        self.0.lock().retain(|fault, logged| {
             if now.saturating_duration_since(logged.at) < REPEAT_PAUSE {
                 return true;
             }
@@ -53,10 +53,6 @@ impl Repeats {
             more > 0
         });
         due
-    }
-
-    fn logged(&self) -> MutexGuard<'_, HashMap<String, Logged>> {
-        self.0.lock()
     }
 }
 

@@ -19,7 +19,7 @@ impl Walk {
         let Some(secret) = epochs.iter().find(|keys| (keys.root, keys.epoch) == (root, epoch)) else {
             return Ok(self.read_again());
         };
-        let anchor = keys.anchor_of(root);
+        let anchor = keys.noted().of(root).anchor;
         // Once a checkpoint was signed, or is about to be, its key proves nothing but the lines it signs.
         if let (Some(number), Some(anchor)) = (self.next_number, anchor)
             && (number < anchor.number

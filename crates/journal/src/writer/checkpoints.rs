@@ -31,7 +31,7 @@ impl Writer {
             (Ok(_), None) => Ok(()),
             (Err(error), next) => {
                 if let Some(next) = next {
-                    self.shared.rotation.return_next(next);
+                    self.shared.rotation.state.lock().next = Some(next);
                 }
                 Err(error)
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use contactd_core::Chain;
 
 use super::Writer;
-use crate::file::FileId;
+use crate::file::file_id;
 use crate::line::Mark;
 use crate::recover::Begin;
 use crate::{format, seals, segment};
@@ -18,21 +18,21 @@ use crate::{format, seals, segment};
 pub(super) struct Open {
     pub(super) file: Arc<File>,
     path: PathBuf,
-    id: FileId,
+    id: (u64, u64),
     /// The length of its valid part. Bytes after it come from failed or unfinished writes.
     pub(super) len: u64,
 }
 
 impl Open {
     fn new(file: File, path: PathBuf, len: u64) -> io::Result<Self> {
-        let id = FileId::of(&file.metadata()?);
+        let id = file_id(&file.metadata()?);
         Ok(Self { file: Arc::new(file), path, id, len })
     }
 
     /// The length of the file; none if its path no longer leads to it.
     fn len_by_name(&self) -> io::Result<Option<u64>> {
         match fs::metadata(&self.path) {
-            Ok(found) => Ok(Some(found.len()).filter(|_| FileId::of(&found) == self.id)),
+            Ok(found) => Ok(Some(found.len()).filter(|_| file_id(&found) == self.id)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

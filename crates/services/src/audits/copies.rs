@@ -191,12 +191,6 @@ impl IndexedJournal {
             }
         }
     }
-
-    /// Removes its lines from the index, so that they are indexed again.
-    pub(super) async fn reset(&self, parts: &Parts) -> Result<(), AuditError> {
-        let first_day = self.journal.begins()?.map_or(i64::MIN, Timestamp::day);
-        Ok(parts.store.reset_audit_index(&self.node, first_day).await?)
-    }
 }
 
 /// This node's journal, and those that other nodes have shipped.

@@ -10,7 +10,7 @@ use contactd_journal::{Entry, JournalError};
 
 use super::Audits;
 use super::copies::{IndexedJournal, of_others};
-use super::indexing::BATCH;
+use super::indexing::{BATCH, reset_index};
 use super::reading::{corrected, corrections};
 use super::verify::Watching;
 use crate::{AuditError, Parts};
@@ -48,7 +48,7 @@ impl Audits {
             }
         };
         if wrong.is_some() {
-            of.reset(parts).await?;
+            reset_index(parts, &of.node, &of.journal).await?;
             of.index(parts).await?;
         }
         note_compared(parts, &of.node).await?;

@@ -1,10 +1,9 @@
 //! Keeping the index up to date.
 
 use contactd_core::store::{IndexStep, StoreError};
-use contactd_core::{AdminRecord, AuditPosition, AuditRecord, Chain, blocking};
-use contactd_journal::{Entry, JournalError, KnownLine, Lines, Mark};
+use contactd_core::{AdminRecord, AuditPosition, AuditRecord, Chain, Timestamp, blocking};
+use contactd_journal::{Entry, JournalError, JournalReader, KnownLine, Lines, Mark};
 
-use super::copies::IndexedJournal;
 use super::roots;
 use crate::{AuditError, Audits, IndexState, Parts};
 
@@ -54,7 +53,7 @@ async fn index_some(parts: &Parts, kept: &mut Option<Lines>) -> Result<usize, Au
             if !parts.journal.verify(&[], &roots(parts).await?)?.is_whole() {
                 batch?;
             }
-            IndexedJournal::own(parts).await?.reset(parts).await?;
+            reset_index(parts, parts.node(), &parts.journal).await?;
             continue;
         }
         let (batch, to) = (batch?, lines.position());
@@ -63,6 +62,16 @@ async fn index_some(parts: &Parts, kept: &mut Option<Lines>) -> Result<usize, Au
             return Ok(batch.lines);
         }
     }
+}
+
+/// Removes the lines of a node from the index, so that they are indexed again.
+pub(super) async fn reset_index(
+    parts: &Parts,
+    node: &str,
+    journal: &JournalReader,
+) -> Result<(), AuditError> {
+    let first_day = journal.begins()?.map_or(i64::MIN, Timestamp::day);
+    Ok(parts.store.reset_audit_index(node, first_day).await?)
 }
 
 /// A line that was indexed and is missing from this machine's journal.

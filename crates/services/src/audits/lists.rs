@@ -100,7 +100,7 @@ impl Parts {
 
     /// Every way in which an entry may name a profile: by its digest, or by a list file with it.
     pub(super) async fn all_names(&self, profile: &Profile) -> Result<Vec<String>, AuditError> {
-        let digests = self.keys.profile_digests(profile);
+        let digests = self.keys.short_digests(Subject::Profile(profile));
         let lists = match (self.store.lists_with(&digests).await?, self.journal.lists()) {
             (Some(lists), _) => lists,
             (None, Some(files)) => blocking(|| files.with_any(&digests)).map_err(unreadable)?,

@@ -6,7 +6,8 @@ use contactd_core::store::{EntryPlace, Machine, StoreError};
 use contactd_core::{Actor, AdminEntry, AuditPosition, NotRecorded};
 use contactd_journal::{Entry, Line};
 
-use super::copies::{IndexedJournal, line_of_copy};
+use super::copies::line_of_copy;
+use super::indexing::reset_index;
 use super::reading::up_to_date;
 use super::roots;
 use crate::{AuditError, Audits};
@@ -58,7 +59,7 @@ impl Audits {
             machine.accept_lost_line().await?;
         }
         self.accept_lost_copy().await?;
-        IndexedJournal::own(&self.parts).await?.reset(&self.parts).await?;
+        reset_index(&self.parts, self.parts.node(), &self.parts.journal).await?;
         Ok(entry.entry)
     }
 

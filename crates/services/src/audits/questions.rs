@@ -109,8 +109,11 @@ impl Audits {
             query.outcome.as_deref().map(|name| AuditOutcome::number(name).is_some());
         let requests = RequestFilter {
             tokens,
-            profiles: query.profile.as_ref().map(|profile| keys.profile_digests(profile)),
-            values: query.value.as_ref().map(|(kind, value)| keys.value_digests(*kind, value)),
+            profiles: query.profile.as_ref().map(|profile| keys.short_digests(Subject::Profile(profile))),
+            values: query
+                .value
+                .as_ref()
+                .map(|(kind, value)| keys.short_digests(Subject::Value(*kind, value))),
             operation: kind,
             outcome: query.outcome.clone(),
             request: query.request.as_ref().map(|id| (id.clone(), keys.id_digests(id))),

@@ -139,11 +139,12 @@ impl Subjects {
             let known: HashMap<ShortDigest, String> = values
                 .iter()
                 .flat_map(|(kind, value)| {
-                    let digests = parts.keys.value_digests(*kind, value);
+                    let digests = parts.keys.short_digests(Subject::Value(*kind, value));
                     digests.into_iter().map(|digest| (digest, value.expose().to_owned()))
                 })
                 .collect();
-            let asked_digests = only.map(|(kind, value)| parts.keys.value_digests(kind, value));
+            let asked_digests =
+                only.map(|(kind, value)| parts.keys.short_digests(Subject::Value(kind, value)));
             details.retain(|(detail, _)| {
                 only.is_none_or(|(kind, value)| {
                     detail.kind == kind && value.compares_to(kind, detail.value.expose())
@@ -153,7 +154,7 @@ impl Subjects {
                 let is_suppressed = suppressions.withholds(profile, detail.kind, &detail.value);
                 HeldDetail { kept_for_undo_until, ..held_detail(profile, is_suppressed, detail, now) }
             }));
-            let profiles = Some(parts.keys.profile_digests(profile));
+            let profiles = Some(parts.keys.short_digests(Subject::Profile(profile)));
             let filter = AuditFilter::of_requests(RequestFilter { profiles, ..RequestFilter::default() });
             let visit = |line: IndexedLine| {
                 let IndexedLine::Request(record) = line else { return };
@@ -224,8 +225,8 @@ async fn disclosures_of(
     keys: &DigestKeys,
 ) -> Result<Vec<Numbered>, SubjectError> {
     let listed: Vec<ShortDigest> =
-        profiles.iter().flat_map(|profile| keys.profile_digests(profile)).collect();
-    let values = Some(keys.value_digests(kind, value));
+        profiles.iter().flat_map(|profile| keys.short_digests(Subject::Profile(profile))).collect();
+    let values = Some(keys.short_digests(Subject::Value(kind, value)));
     let outcome = Some(AuditOutcome::Hit.name().to_owned());
     let filter = AuditFilter::of_requests(RequestFilter { values, outcome, ..RequestFilter::default() });
     let mut given = Vec::new();

@@ -10,17 +10,13 @@ use serde::Serialize;
 #[schemars(rename = "UserShown")]
 pub struct UserView {
     pub name: String,
-    #[schemars(with = "String")]
     pub role: Role,
-    #[schemars(with = "String")]
     pub created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
     pub disabled_at: Option<Timestamp>,
     pub has_totp: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub must_change_password: Option<bool>,
-    #[schemars(with = "Option<String>")]
     pub last_login_at: Option<Timestamp>,
 }
 
@@ -45,13 +41,10 @@ impl From<User> for UserView {
 pub struct AdminTokenView {
     pub id: String,
     pub name: String,
-    #[schemars(with = "String")]
     pub role: Role,
     /// `live`, `expired`, `revoked`, or `suspended`: its owner is no admin who can log in.
     pub state: &'static str,
-    #[schemars(with = "String")]
     pub created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
     pub expires_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -59,7 +52,6 @@ pub struct AdminTokenView {
     /// The user whose token it is; absent if it was made on the command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    #[schemars(with = "Option<String>")]
     pub last_used_at: Option<Timestamp>,
 }
 

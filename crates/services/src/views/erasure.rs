@@ -4,7 +4,6 @@ use contactd_core::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::KindName;
 use crate::Erased;
 
 /// Who was erased, or would be.
@@ -32,7 +31,6 @@ pub struct ErasedProfileView {
 pub struct SharedView {
     pub profile_url: String,
     /// What they have in common.
-    #[schemars(with = "KindName")]
     pub kind: Kind,
 }
 

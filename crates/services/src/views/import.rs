@@ -12,7 +12,6 @@ use serde::Serialize;
 pub struct ImportView {
     /// Its number.
     pub id: i64,
-    #[schemars(with = "String")]
     pub imported_at: Timestamp,
     pub source: String,
     /// Who imported it.
@@ -27,10 +26,8 @@ pub struct ImportView {
     pub details_changed: u64,
     pub details_unchanged: u64,
     pub details_withdrawn: u64,
-    #[schemars(with = "Option<String>")]
     pub undone_at: Option<Timestamp>,
     /// Until when it can be undone, if it can.
-    #[schemars(with = "Option<String>")]
     pub undo_until: Option<Timestamp>,
 }
 

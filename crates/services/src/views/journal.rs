@@ -25,7 +25,6 @@ pub enum EventView {
 pub struct RequestView {
     /// The number of the line.
     pub seq: u64,
-    #[schemars(with = "String")]
     pub time: Timestamp,
     /// Empty if several requests are recorded together.
     pub request_id: String,
@@ -59,7 +58,6 @@ pub struct RequestView {
 pub struct ActionView {
     /// The number of the line.
     pub seq: u64,
-    #[schemars(with = "String")]
     pub time: Timestamp,
     /// Always `null`.
     pub request_id: Option<String>,

@@ -22,9 +22,7 @@ pub struct NodeView {
     /// How many changes its copy does not contain.
     pub behind: u64,
     /// When its last heartbeat was committed.
-    #[schemars(with = "String")]
     pub seen_at: Timestamp,
     /// When it joined.
-    #[schemars(with = "String")]
     pub joined_at: Timestamp,
 }

@@ -4,8 +4,6 @@ use contactd_core::{Kind, Label, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::detail_names::{KindName, LabelName};
-
 /// Everything about a person. It contains personal data in clear, because it is meant for that person.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +42,6 @@ pub struct AccessReport {
 #[schemars(rename = "SuppressionShown")]
 pub struct SuppressionState {
     pub is_suppressed: bool,
-    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// Whether this is about the number or address, and not about a person.
     pub is_of_the_value_only: bool,
@@ -56,22 +53,17 @@ pub struct SuppressionState {
 #[schemars(rename = "HeldShown")]
 pub struct HeldDetail {
     pub profile_url: String,
-    #[schemars(with = "KindName")]
     pub kind: Kind,
     pub value: String,
-    #[schemars(with = "LabelName")]
     pub label: Label,
     pub source: String,
     pub confidence: u8,
-    #[schemars(with = "Option<String>")]
     pub observed_at: Option<Timestamp>,
     pub basis: Option<String>,
-    #[schemars(with = "Option<String>")]
     pub expires_at: Option<Timestamp>,
     pub is_expired: bool,
     pub is_suppressed: bool,
     /// If it is kept only so that an import can be undone: until when. Nobody receives it.
-    #[schemars(with = "Option<String>")]
     pub kept_for_undo_until: Option<Timestamp>,
 }
 
@@ -84,9 +76,7 @@ pub struct ReceivedBy {
     pub token: String,
     pub token_ids: Vec<String>,
     pub times: u64,
-    #[schemars(with = "String")]
     pub first_at: Timestamp,
-    #[schemars(with = "String")]
     pub last_at: Timestamp,
     pub details: Vec<ReceivedDetail>,
 }
@@ -95,15 +85,12 @@ pub struct ReceivedBy {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ReceivedShown")]
 pub struct ReceivedDetail {
-    #[schemars(with = "KindName")]
     pub operation: Kind,
     /// `null` if it is no longer held, or the journal does not say which it was.
     pub value: Option<String>,
     pub is_value_recorded: bool,
     pub times: u64,
-    #[schemars(with = "String")]
     pub first_at: Timestamp,
-    #[schemars(with = "String")]
     pub last_at: Timestamp,
 }
 
@@ -112,11 +99,9 @@ pub struct ReceivedDetail {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DisclosureShown")]
 pub struct Disclosure {
-    #[schemars(with = "String")]
     pub time: Timestamp,
     /// Empty if another profile held the value then.
     pub profile_url: String,
-    #[schemars(with = "KindName")]
     pub operation: Kind,
     pub token: String,
     pub token_id: String,

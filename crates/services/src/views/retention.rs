@@ -11,7 +11,6 @@ use serde::Serialize;
 pub struct SourceView {
     pub source: String,
     /// How long its details are held after they were last known correct, such as `365d`; `null` if only their own expiry ends them.
-    #[schemars(with = "Option<String>")]
     pub max_age: Option<Span>,
     /// How many details it holds.
     pub details: u64,
@@ -26,7 +25,6 @@ pub struct SourceView {
 pub struct NextView {
     pub details: u64,
     /// When the last of them ends.
-    #[schemars(with = "String")]
     pub by: Timestamp,
 }
 

@@ -4,8 +4,6 @@ use contactd_core::{Timestamp, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::detail_names::KindName;
-
 /// A token.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -13,7 +11,6 @@ use super::detail_names::KindName;
 pub struct TokenView {
     #[serde(flatten)]
     pub name: TokenName,
-    #[schemars(with = "Option<String>")]
     pub revoked_at: Option<Timestamp>,
     #[serde(flatten)]
     pub used: TokenUse,
@@ -48,18 +45,15 @@ pub struct TokenName {
     pub name: String,
     /// The id of the token in whose place it was made by rotation.
     pub rotated_from: Option<String>,
-    #[schemars(with = "Vec<KindName>")]
+    #[schemars(with = "Vec<contactd_core::Kind>")]
     pub scopes: Vec<&'static str>,
-    #[schemars(with = "String")]
     pub created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
     pub expires_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUse {
-    #[schemars(with = "Option<String>")]
     pub last_used_at: Option<Timestamp>,
     /// How many lookups with it found something.
     pub hits: u64,

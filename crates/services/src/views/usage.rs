@@ -42,9 +42,7 @@ pub struct Recipient {
     pub hits: u64,
     pub misses: u64,
     pub refused: u64,
-    #[schemars(with = "String")]
     pub first_at: Timestamp,
-    #[schemars(with = "String")]
     pub last_at: Timestamp,
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::store::IndexStep;
-use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, Kind, NOT_RECORDED};
+use contactd_core::store::place::kind_number;
+use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED};
 use tokio_postgres::Row;
 
 use super::names::{ids, lock_node};
@@ -140,7 +141,7 @@ async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
         columns.token.push(token);
         columns.reason.push(record.reason.as_deref().and_then(id));
         columns.digest_key.push(record.profile.as_ref().and_then(|(key, _)| id(key)));
-        columns.operation.push(operation_number(record.operation));
+        columns.operation.push(i16::try_from(kind_number(record.operation)).unwrap_or(i16::MAX));
         columns.outcome.push(i16::try_from(outcome).unwrap_or(2));
         columns.count.push(signed(record.count));
         columns.request_id.push(&record.request_id);
@@ -202,12 +203,4 @@ async fn add_admin(work: &Work, node: i32, records: &[AdminRecord]) -> Tried<()>
         ON CONFLICT (node, seq) DO UPDATE SET at = excluded.at, entry = excluded.entry, record = excluded.record";
     work.execute(insert, &[&seq, &at, &ids, &texts, &node]).await?;
     Ok(())
-}
-
-/// The number that stands for what was asked for.
-pub(super) const fn operation_number(kind: Kind) -> i16 {
-    match kind {
-        Kind::Phone => 0,
-        Kind::Email => 1,
-    }
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use contactd_core::store::place::{kind, kind_number};
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter, Stored};
-use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, Kind, ShortDigest, Timestamp};
+use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp};
 use parking_lot::Mutex;
 use tokio_postgres::Row;
 
-use super::adding::operation_number;
 use super::names::find_name;
 use crate::connecting::Values;
 use crate::database::{Database, Work};
@@ -114,7 +114,7 @@ impl<'a> Lines<'a> {
             Some((request, given)) => (Some(request), digests(given)),
             None => (None, Vec::new()),
         };
-        let operation = operation.map(operation_number);
+        let operation = operation.map(|kind| i16::try_from(kind_number(kind)).unwrap_or(i16::MAX));
         let conditions: Values<'_> =
             &[&since, &until, tokens, &outcome, &operation, &profiles, &values, &request, &given, &most];
         lines.cursor = Some(work.cursor("requests", &format!("{EVENTS} {REQUESTS}"), conditions).await?);
@@ -179,11 +179,7 @@ fn record(row: &Row) -> Tried<AuditRecord> {
         node: row.get(2),
         request_id: row.get(3),
         token: row.get(4),
-        operation: if row.get::<_, i16>(5) == operation_number(Kind::Phone) {
-            Kind::Phone
-        } else {
-            Kind::Email
-        },
+        operation: kind(row.get::<_, i16>(5).into()),
         outcome: AuditOutcome::NAMES.get(outcome).copied().unwrap_or("refused").to_owned(),
         reason: row.get(7),
         profile: row.get::<_, Option<String>>(8).zip(digest(9)?),

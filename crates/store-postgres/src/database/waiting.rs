@@ -45,7 +45,7 @@ impl<'a> Waiting<'a> {
             if !failure.is_passing() {
                 return Instant::now() + self.database.patience;
             }
-            let since = *self.database.away_since().get_or_insert_with(|| {
+            let since = *self.database.away_since.lock().get_or_insert_with(|| {
                 (self.database.on_wait)();
                 Instant::now()
             });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::store::Facts;
 use contactd_store_postgres::{PostgresStore, Settings};
-use contactd_testing::{Stop, TestServer};
+use contactd_testing::TestServer;
 
 use crate::fixture::settings;
 
@@ -24,7 +24,7 @@ async fn patience_runs_once_for_all_steps_while_the_server_is_away() {
     let url = server.database();
     let patience = Duration::from_secs(3);
     let store = PostgresStore::open(Settings { patience, ..settings(&url) }).await.expect("opens");
-    server.stop(Stop::Crash);
+    server.stop();
     let took = async || {
         let began = Instant::now();
         store.remember("one", "1").await.expect_err("it is away");

@@ -10,7 +10,7 @@ use contactd_core::store::{
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Token, TokenSecret};
 use contactd_store_postgres::{PostgresStore, Settings};
-use contactd_testing::{Stop, TestServer};
+use contactd_testing::TestServer;
 use tokio::task::JoinHandle;
 
 use crate::fixture::{database, digest, now, settings};
@@ -139,7 +139,7 @@ async fn changes_are_made_once_while_the_server_crashes() {
     let writers = Writers::start(&store, 8);
     for _ in 0..3 {
         writers.go_on().await;
-        server.stop(Stop::Crash);
+        server.stop();
         server.run();
     }
     writers.go_on().await;
@@ -175,7 +175,7 @@ async fn changes_are_made_once_while_a_standby_takes_the_place_of_a_server_that_
     let (store, waits) = open(&url, 60).await;
     let writers = Writers::start(&store, 8);
     writers.go_on().await;
-    primary.stop(Stop::Crash);
+    primary.stop();
     standby.promote();
     writers.go_on().await;
     assert!(waits.load(Ordering::SeqCst) > 0);
@@ -235,7 +235,7 @@ async fn without_a_standby_or_a_server_patience_ends() {
     set(&server, "synchronous_standby_names", "nobody").await;
     let unknown = store.suppress(&[digest(1)], now(), None).await;
     assert!(matches!(unknown, Err(StoreError::OutcomeUnknown(_))), "{unknown:?}");
-    server.stop(Stop::Crash);
+    server.stop();
     let gone = store.suppress(&[digest(2)], now(), None).await;
     let gone = gone.expect_err("there is no server").to_string();
     assert_eq!(gone, "the store cannot be used now: PostgreSQL: the connection failed: connection refused");

@@ -11,7 +11,7 @@ use contactd_core::store::{
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Record, Timestamp};
 use contactd_store_postgres::PostgresStore;
 use contactd_store_sqlite::SqliteStore;
-use contactd_testing::{Dice, InTempDir, TestServer};
+use contactd_testing::{Dice, InTempDir};
 
 use crate::fixture::{self, client};
 
@@ -22,18 +22,17 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 struct Opened {
     store: PostgresStore,
-    database: String,
+    url: String,
 }
 
 async fn open() -> Opened {
-    let url = TestServer::shared().database();
-    let database = url.rsplit('/').next().expect("a name").to_owned();
-    Opened { store: fixture::open(&url).await, database }
+    let (url, store) = fixture::new().await;
+    Opened { store, url }
 }
 
 impl Opened {
     fn sql(&self, sql: &str) -> String {
-        TestServer::shared().sql(&self.database, sql)
+        fixture::sql(&self.url, sql)
     }
 
     /// Every place: its number, and its rows without the number.
@@ -321,8 +320,7 @@ async fn an_import_waits_for_a_row_longer_than_for_another_import() {
     import(&opened.store, &ImportPlan::of(1, day(1)), &records, &[]).await;
     let removed = opened.store.remove_details(&profile, &DetailFilter::all(), None).await.expect("removes");
     assert_eq!((removed, opened.tombstones().len()), (1, 1));
-    let url = TestServer::shared().url(&opened.database);
-    let other = client(&url).await;
+    let other = client(&opened.url).await;
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.tombstones FOR UPDATE").await.expect("locks");
     let release = async {
         let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '1 s'
@@ -344,8 +342,7 @@ async fn one_process_at_a_time_sweeps() {
     detail.expires_at = Some(day(3));
     let records = [Record { profile: Profile::from_key(COLLIDING[0]), details: vec![detail] }];
     import(&opened.store, &ImportPlan::of(1, day(1)), &records, &[]).await;
-    let url = TestServer::shared().url(&opened.database);
-    let other = client(&url).await;
+    let other = client(&opened.url).await;
     let sweep = async || {
         let plan = SweepPlan { now: day(4), aged: Aged::Policies, former_before: day(0) };
         opened.store.sweep(plan, None).await.expect("sweeps").expired
@@ -405,13 +402,10 @@ impl Opened {
 #[tokio::test]
 async fn a_large_import_fills_an_empty_table_while_others_read_it_and_the_table_is_as_before() {
     let opened = open().await;
-    let reader = Opened {
-        store: fixture::open(&TestServer::shared().url(&opened.database)).await,
-        database: opened.database.clone(),
-    };
+    let reader = fixture::open(&opened.url).await;
     let (store, files) = (&opened.store, InTempDir::open(SqliteStore::open));
     let (table, description) = opened.table();
-    let nothing = seen(&reader.store).await;
+    let nothing = seen(&reader).await;
     let records = some_records(&mut Dice::new(21), store, &profiles());
     let values: Vec<_> = records[..2]
         .iter()
@@ -420,25 +414,22 @@ async fn a_large_import_fills_an_empty_table_while_others_read_it_and_the_table_
     let mut filling = store.begin_import(&large()).await.expect("begins");
     for batch in records.chunks(3) {
         filling.put(batch.to_vec()).await.expect("puts");
-        assert_eq!(seen(&reader.store).await, nothing);
+        assert_eq!(seen(&reader).await, nothing);
     }
     filling.finish().await.expect("finishes");
-    assert_eq!(seen(&reader.store).await, nothing);
+    assert_eq!(seen(&reader).await, nothing);
     filling.take_back(&values).await.expect("takes back");
     let counts = filling.counts();
     let summary = ImportSummary { counts, ..ImportSummary::default() };
     filling.commit(&summary, None).await.expect("commits");
     assert_eq!(counts, import(&*files, &large(), &records, &records[..2]).await);
-    assert_eq!(seen(&reader.store).await, seen(&*files).await);
+    assert_eq!(seen(&reader).await, seen(&*files).await);
     check_noticed(&opened, &BTreeMap::new(), 0);
     let (filled, description_now) = opened.table();
     assert_ne!(filled, table, "it was not filled without indexes");
     assert_eq!(description_now, description);
     let more = some_records(&mut Dice::new(22), store, &profiles());
-    assert_eq!(
-        import(&reader.store, &large(), &more, &[]).await,
-        import(&*files, &large(), &more, &[]).await
-    );
+    assert_eq!(import(&reader, &large(), &more, &[]).await, import(&*files, &large(), &more, &[]).await);
     assert_eq!(seen(store).await, seen(&*files).await);
     assert_eq!(opened.table().0, filled, "a table with rows is never replaced");
 }
@@ -463,8 +454,7 @@ async fn a_large_import_does_not_fail_if_somebody_reads_the_empty_table_all_the_
     let (records, files) =
         (some_records(&mut Dice::new(24), &opened.store, &profiles()), InTempDir::open(SqliteStore::open));
     let before = opened.table();
-    let url = TestServer::shared().url(&opened.database);
-    let other = client(&url).await;
+    let other = client(&opened.url).await;
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.details").await.expect("reads");
     import(&opened.store, &large(), &records, &[]).await;
     import(&*files, &large(), &records, &[]).await;

@@ -1,7 +1,6 @@
 //! Units of quotas, leased to nodes.
 
-use contactd_core::store::{Tokens, Usage};
-use contactd_core::{LeasedUnits, Period, Timestamp, Token, TokenSecret, UsageDelta};
+use contactd_core::{LeasedUnits, Period};
 use contactd_store_postgres::{PostgresStore, QuotaKey, Registration, Speaker, UnitsAsked};
 use contactd_testing::TestServer;
 
@@ -62,52 +61,9 @@ async fn nodes_are_given_no_more_than_the_quota_and_what_they_give_back_goes_to_
     assert_eq!(lease(&store, "b", asked("f", 13, 13, 1)).await, leased(13, 0, 0, true));
     assert_eq!(store.wanted_quotas("a").await.expect("reads"), [], "there is nothing to give back");
     assert_eq!(lease(&store, "b", asked("other", 0, 0, 1)).await, leased(1, 1, 19, false));
-}
-
-#[tokio::test]
-async fn what_a_node_that_is_gone_had_leased_counts_as_used_until_it_says_otherwise() {
-    let (_, store) = new().await;
-    for node in ["a", "b"] {
-        register(&store, node, node.as_bytes()).await;
-    }
-    assert_eq!(lease(&store, "a", asked("f", 0, 0, 5)).await.units, 5);
     store.leave("a", b"a").await.expect("leaves");
-    let refused = store.lease_units("a", b"a", &[asked("f", 5, 5, 9)]).await.expect("asks");
+    let refused = store.lease_units("a", b"a", &[asked("f", 7, 7, 1)]).await.expect("asks");
     assert_eq!(refused, None, "it does not run as a node any more");
-    let mut held = 0;
-    for _ in 0..20 {
-        held = lease(&store, "b", asked("f", held, held, 100)).await.units;
-    }
-    assert_eq!(lease(&store, "b", asked("f", held, held, 1)).await, leased(15, 0, 0, true));
-    register(&store, "a", b"a").await;
-    assert_eq!(store.leases_of("a").await.expect("reads"), [(QuotaKey::new("f", Period::Day, DAY), 5)]);
-    let settled = UnitsAsked { is_first: true, ..asked("f", 3, 3, 0) };
-    assert_eq!(lease(&store, "a", settled).await, leased(3, 0, 2, false));
-    assert_eq!(lease(&store, "b", asked("f", 15, 15, 1)).await, leased(16, 1, 1, false));
-}
-
-#[tokio::test]
-async fn usage_counts_for_nodes_without_a_lease_and_for_those_that_were_forgotten() {
-    let (_, store) = new().await;
-    let secret = TokenSecret::generate().expect("random");
-    let token = Token::new("crm", Timestamp::from_seconds(1)).expect("random");
-    store.create_token(&secret.hash(), &token, None).await.expect("creates");
-    let family = token.family.as_str();
-    let counted =
-        |hits| UsageDelta { token: token.id.clone(), hits, misses: 0, refused: 0, last_used_at: None };
-    // Of a store that was moved into the cluster, of a node, and of another day.
-    store.record_usage(&[counted(1)], Timestamp::start_of_day(DAY)).await.expect("stores");
-    let of_a = [(DAY, counted(4)), (DAY - 1, counted(100)), (DAY + 1, counted(100))];
-    store.store_usage("a", &of_a).await.expect("stores");
-    register(&store, "a", b"a").await;
-    register(&store, "b", b"b").await;
-    assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await, leased(0, 0, 15, false));
-    let first = UnitsAsked { is_first: true, ..asked(family, 2, 2, 3) };
-    assert_eq!(lease(&store, "a", first).await, leased(7, 3, 12, false), "never less than what it stored");
-    assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await.free, 12, "what is leased counts instead");
-    store.leave("a", b"a").await.expect("leaves");
-    store.forget_node("a").await.expect("forgets");
-    assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await.free, 15, "what is stored counts again");
 }
 
 #[tokio::test]

@@ -7,13 +7,13 @@ use contactd_core::store::place::kind_number;
 use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, params};
 
-use super::names::Names;
+use crate::ids::Ids;
 use crate::outbox;
 
 /// Adds the lines of a step if the index is still at the position where the step begins.
 pub(super) fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> Result<bool> {
-    let mut names = Names::default();
-    let node = names.id(index, step.node)?;
+    let mut names = Ids::default();
+    let node = names.of(index, "names", step.node)?;
     if position(index, node)? != step.from {
         return Ok(false);
     }
@@ -42,7 +42,7 @@ pub(super) fn move_to(transaction: &Transaction<'_>, node: i64, to: AuditPositio
 /// Marks lines as refused that say hit or miss although nothing was disclosed.
 fn correct(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut Ids,
     node: i64,
     undisclosed: &[(u64, u64)],
 ) -> Result<()> {
@@ -63,7 +63,7 @@ fn correct(
                 (token, day, hits, misses, count, node),
             )?;
         }
-        let reason = names.id(transaction, NOT_RECORDED)?;
+        let reason = names.of(transaction, "names", NOT_RECORDED)?;
         transaction.execute(
             "UPDATE events SET outcome = 2, reason = ?4 WHERE node = ?1 AND seq BETWEEN ?2 AND ?3 AND outcome <> 2",
             (node, from, through, reason),
@@ -72,17 +72,18 @@ fn correct(
     Ok(())
 }
 
-fn add(transaction: &Transaction<'_>, names: &mut Names, node: i64, records: &[AuditRecord]) -> Result<()> {
+fn add(transaction: &Transaction<'_>, names: &mut Ids, node: i64, records: &[AuditRecord]) -> Result<()> {
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
     let mut insert = transaction.prepare_cached(
         "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?;
     for record in records {
-        let token = names.id(transaction, &record.token)?;
+        let token = names.of(transaction, "names", &record.token)?;
         let Some(outcome) = AuditOutcome::number(&record.outcome) else { continue };
-        let reason = record.reason.as_ref().map(|reason| names.id(transaction, reason)).transpose()?;
+        let reason =
+            record.reason.as_ref().map(|reason| names.of(transaction, "names", reason)).transpose()?;
         let (key, profile) = match &record.profile {
-            Some((key, digest)) => (Some(names.id(transaction, key)?), Some(digest.0)),
+            Some((key, digest)) => (Some(names.of(transaction, "names", key)?), Some(digest.0)),
             None => (None, None),
         };
         insert.execute(params![

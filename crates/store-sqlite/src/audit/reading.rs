@@ -5,7 +5,7 @@ use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter};
 use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
 use rusqlite::{Connection, Result, Row};
 
-use super::names::find_name;
+use crate::ids::find_id;
 use crate::outbox;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
@@ -78,7 +78,7 @@ fn clauses(index: &Connection, filter: &RequestFilter) -> Result<Option<String>>
     if let Some(tokens) = &filter.tokens {
         let mut ids = Vec::new();
         for token in tokens {
-            ids.extend(find_name(index, token)?);
+            ids.extend(find_id(index, "names", token)?);
         }
         clauses.push(format!("events.token IN ({})", numbers(ids)));
     }
@@ -132,7 +132,7 @@ fn admin_record(row: &Row<'_>) -> Result<AdminRecord> {
 }
 
 pub(super) fn indexed(index: &Connection, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>> {
-    let node = find_name(index, node)?.unwrap_or(0);
+    let node = find_id(index, "names", node)?.unwrap_or(0);
     let range = (node, i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(through).unwrap_or(i64::MAX));
     let of =
         |table: &str, columns: &str| format!("{columns} WHERE {table}.node = ?1 AND seq BETWEEN ?2 AND ?3");

@@ -88,7 +88,7 @@ impl ApplyingDetails {
             self.connection.execute_batch("COMMIT")?;
             // Otherwise readers search a long log for every page. If one of them prevents it, the server tidies it later.
             if connection::wal_bytes(&self.file) > WAL_LIMIT {
-                connection::truncate_wal(&self.connection)?;
+                connection::empty_wal(&self.connection)?;
             }
             Ok(self.has_removed)
         })

@@ -8,7 +8,7 @@ use contactd_core::{
     TokenSecret, TokenUpdate, UsageDelta,
 };
 
-use super::{day, now, profile, token};
+use super::{created, day, now, profile, token};
 
 /// No field of a token is lost.
 pub async fn tokens_are_listed_as_they_were_created(store: &dyn Store) {
@@ -33,8 +33,7 @@ pub async fn tokens_are_listed_as_they_were_created(store: &dyn Store) {
 
 /// Revoking again changes nothing; an unknown token gives `None`.
 pub async fn revoking_twice_keeps_the_first_time(store: &dyn Store) {
-    let (secret, token) = token("crm");
-    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let token = created(store, "crm").await;
     let revoked =
         store.revoke_token(&token.id, day("2026-06-02"), None).await.expect("revokes").expect("known");
     assert_eq!(revoked.revoked_at, Some(day("2026-06-02")));
@@ -46,8 +45,7 @@ pub async fn revoking_twice_keeps_the_first_time(store: &dyn Store) {
 
 /// Rotating again can only make the old token expire earlier.
 pub async fn rotating_keeps_both_until_the_overlap_ends(store: &dyn Store) {
-    let (old_secret, old) = token("crm");
-    store.create_token(&old_secret.hash(), &old, None).await.expect("creates");
+    let old = created(store, "crm").await;
     for (ends_at, expected) in
         [("2026-06-05", "2026-06-05"), ("2026-06-09", "2026-06-05"), ("2026-06-03", "2026-06-03")]
     {
@@ -146,20 +144,12 @@ pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &dyn Store)
 
 /// Hits of a family are counted together, also those of tokens that have ended.
 pub async fn hits_of_a_family_add_up(store: &dyn Store) {
-    let ((first_secret, first), (second_secret, second), (other_secret, other)) =
-        (token("crm"), token("crm"), token("ats"));
+    let (first, other) = (created(store, "crm").await, created(store, "ats").await);
+    let (second_secret, second) = token("crm");
     let second = Token { family: first.family.clone(), ..second };
-    store.create_token(&first_secret.hash(), &first, None).await.expect("creates");
-    store.create_token(&other_secret.hash(), &other, None).await.expect("creates");
     let rotated = store.rotate_token(&first.id, now(), &second_secret.hash(), &second, None).await;
     assert!(rotated.expect("rotates"));
-    let delta = |token: &Token, hits| UsageDelta {
-        token: token.id.clone(),
-        hits,
-        misses: 0,
-        refused: 0,
-        last_used_at: None,
-    };
+    let delta = |token: &Token, hits| UsageDelta { token: token.id.clone(), hits, ..UsageDelta::default() };
     let deltas = [delta(&first, 1), delta(&second, 10), delta(&other, 100)];
     store.record_usage(&deltas, now()).await.expect("records");
     assert_eq!(store.hits_since(&first.family, now().day()).await.expect("reads"), 11);
@@ -203,14 +193,13 @@ pub async fn a_suppression_is_found_with_its_time(store: &dyn Store) {
 
 /// Counts of one day add up, and the token's last use is stored.
 pub async fn usage_adds_up_by_day(store: &dyn Store) {
-    let (secret, token) = token("crm");
-    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let token = created(store, "crm").await;
     let delta = |at: Timestamp| UsageDelta {
         token: token.id.clone(),
         hits: 2,
         misses: 1,
-        refused: 0,
         last_used_at: Some(at),
+        ..UsageDelta::default()
     };
     for date in ["2026-06-01", "2026-06-01", "2026-06-02"] {
         store.record_usage(&[delta(day(date))], day(date)).await.expect("records");
@@ -223,10 +212,9 @@ pub async fn usage_adds_up_by_day(store: &dyn Store) {
 
 /// Counts can be raised, also of a day without any, and are never lowered.
 pub async fn hits_can_be_raised_and_are_never_lowered(store: &dyn Store) {
-    let (secret, token) = token("crm");
-    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let token = created(store, "crm").await;
     let (first, second) = (day("2026-06-01"), day("2026-06-02"));
-    let delta = UsageDelta { token: token.id.clone(), hits: 5, misses: 1, refused: 0, last_used_at: None };
+    let delta = UsageDelta { token: token.id.clone(), hits: 5, misses: 1, ..UsageDelta::default() };
     store.record_usage(std::slice::from_ref(&delta), first).await.expect("records");
     let of = |day: Timestamp, hits| DayHits { token: token.id.clone(), day: day.day(), hits };
     store.raise_hits(&[of(first, 4), of(second, 3)]).await.expect("raises");
@@ -242,8 +230,7 @@ pub async fn hits_can_be_raised_and_are_never_lowered(store: &dyn Store) {
 
 /// A long import never delays a revocation or an opt-out.
 pub async fn opt_outs_and_revocations_do_not_wait_for_an_import(store: &dyn Store) {
-    let (secret, token) = token("crm");
-    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let token = created(store, "crm").await;
     let import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
     assert_eq!(store.suppress(&digests(), now(), None).await.expect("suppresses"), 2);
     assert!(store.revoke_token(&token.id, now(), None).await.expect("revokes").is_some());

@@ -2,19 +2,15 @@
 
 use contactd_core::store::{EntityRow, EntityTable, Store, StoreError, TakenOver, Withdrawals};
 use contactd_core::{
-    Actor, AdminEntry, AdminToken, NewPassword, PasswordHash, Role, TokenSecret, TotpSeed, User, UserChange,
-    UserChanged, Via,
+    AdminToken, NewPassword, PasswordHash, Role, TokenSecret, TotpSeed, User, UserChange, UserChanged,
 };
 
+use super::outbox::entry;
 use super::{day, now};
 
-fn user(name: &str, role: Role) -> User {
+pub(super) fn user(name: &str, role: Role) -> User {
     let password = PasswordHash::from_store(format!("the hash of {name}"));
     User::new(name, role, password, now()).expect("randomness")
-}
-
-fn entry(operation: &'static str) -> AdminEntry {
-    AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())
 }
 
 fn disabling() -> UserChange {
@@ -204,19 +200,6 @@ pub async fn accounts_and_state_are_those_that_were_stored(store: &dyn Store) {
     store.create_user(&user("olga", Role::Admin), None).await.expect("creates");
     store.check_accounts().await.expect("they are right");
     assert!(store.check_state(&[]).await.expect("checks").is_empty());
-}
-
-/// Lookups do not read accounts, so nodes and servers have nothing to reload.
-pub async fn accounts_are_no_change_for_lookups(store: &dyn Store) {
-    let before = store.changes().await.expect("reads");
-    store.create_user(&user("olga", Role::Admin), None).await.expect("creates");
-    let change = UserChange { last_login_at: Some(now()), ..UserChange::default() };
-    store.change_user("olga", &change, None).await.expect("changes");
-    let token = AdminToken::new("deploy", Role::Operator, now(), None).expect("randomness");
-    let hash = TokenSecret::generate_admin().expect("randomness").hash();
-    store.create_admin_token(&hash, &token, None).await.expect("creates");
-    store.note_admin_token_use(&token.id, now()).await.expect("notes");
-    assert_eq!(store.changes().await.expect("reads"), before);
 }
 
 /// Rows keep the order in which they were first stored, and what was decided on them is stored or not.

@@ -1,9 +1,12 @@
 //! Facts, change detection, maintenance.
 
 use contactd_core::store::{DetailFilter, Store, StoreError, TakenOver, Withdrawals};
-use contactd_core::{Kind, Scopes, SubjectDigest, Token, TokenUpdate, UsageDelta};
+use contactd_core::{
+    AdminToken, Kind, Role, Scopes, SubjectDigest, Token, TokenUpdate, UsageDelta, UserChange,
+};
 
-use super::{best, day, email, now, phone, profile, put, token};
+use super::accounts::user;
+use super::{best, created, day, email, now, phone, profile, put, token};
 
 /// The first value counts until it is forgotten.
 pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &dyn Store) {
@@ -15,10 +18,7 @@ pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &dyn Store) {
     store.forget("node").await.expect("forgets");
     assert_eq!(store.fact("node").await.expect("reads"), None);
     store.forget("node").await.expect("forgetting nothing is not an error");
-}
-
-/// Unlike remembering, replacing counts in any case. Its entry comes with it.
-pub async fn a_fact_can_be_replaced(store: &dyn Store) {
+    // Unlike remembering, replacing counts in any case. Its entry comes with it.
     store.replace_fact("roots", "a", None).await.expect("replaces");
     let entry = super::outbox::entry("configuration");
     store.replace_fact("roots", "a,b", Some(&entry)).await.expect("replaces");
@@ -28,8 +28,7 @@ pub async fn a_fact_can_be_replaced(store: &dyn Store) {
 
 /// Tokens and suppressions have one number, details the other.
 pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &dyn Store) {
-    let (secret, token) = token("crm");
-    let (other_secret, other) = super::token("ats");
+    let (other_secret, other) = token("ats");
     let digest = SubjectDigest { key: "k".to_owned(), bytes: [7; 32] };
     let ada = profile("ada-quell");
     let mut before = store.changes().await.expect("watches");
@@ -43,7 +42,7 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &dyn Stor
         );
         before = after;
     };
-    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let token = created(store, "crm").await;
     expect(true, false, "a token is created").await;
     store.rotate_token(&token.id, now(), &other_secret.hash(), &other, None).await.expect("rotates");
     expect(true, false, "a token is rotated").await;
@@ -55,10 +54,19 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &dyn Stor
     expect(true, false, "a suppression is added").await;
     store.unsuppress(&[digest], None).await.expect("unsuppresses");
     expect(true, false, "a suppression is removed").await;
-    let used =
-        UsageDelta { token: token.id.clone(), hits: 1, misses: 0, refused: 0, last_used_at: Some(now()) };
+    let used = UsageDelta { token: token.id, hits: 1, last_used_at: Some(now()), ..UsageDelta::default() };
     store.record_usage(&[used], now()).await.expect("records");
     expect(false, false, "a token is used").await;
+    // Lookups do not read accounts, so nodes and servers have nothing to reload.
+    store.create_user(&user("olga", Role::Admin), None).await.expect("creates");
+    expect(false, false, "a user is created").await;
+    let change = UserChange { last_login_at: Some(now()), ..UserChange::default() };
+    store.change_user("olga", &change, None).await.expect("changes");
+    expect(false, false, "a user is changed").await;
+    let deploy = AdminToken::new("deploy", Role::Operator, now(), None).expect("randomness");
+    store.create_admin_token(&super::token("deploy").0.hash(), &deploy, None).await.expect("creates");
+    store.note_admin_token_use(&deploy.id, now()).await.expect("notes");
+    expect(false, false, "an admin token is created and used").await;
     put(store, &ada, &[phone("01", 90)]).await;
     expect(false, true, "an import").await;
     store.remove_details(&ada, &DetailFilter::all(), None).await.expect("removes");

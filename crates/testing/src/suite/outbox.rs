@@ -3,7 +3,7 @@
 use contactd_core::store::{Aged, DetailFilter, ImportPlan, ImportSummary, PutCounts, Store};
 use contactd_core::{Actor, AdminEntry, SubjectDigest, TokenUpdate, Via};
 
-use super::{in_order, now, phone, profile, put, record, sweeping, token};
+use super::{begun, now, phone, profile, put, record, sweeping, token};
 
 pub(super) fn entry(operation: &'static str) -> AdminEntry {
     AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())
@@ -45,9 +45,8 @@ pub async fn every_change_stores_its_entry_with_its_counts(store: &dyn Store) {
     assert_eq!(taken(store).await, said("unsuppress", &[("changed", 1), ("subjects", 2)]));
 
     let ada = profile("ada-quell");
-    let mut import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
-    import.put(in_order(store, vec![record(&ada, &[phone("01", 90)])])).await.expect("puts");
-    import.finish().await.expect("finishes");
+    let records = vec![record(&ada, &[phone("01", 90)])];
+    let import = begun(store, &ImportPlan::of(1, now()), records).await;
     assert_eq!(taken(store).await, [], "not before it is committed");
     let counts = PutCounts { ..import.counts() };
     let summary = ImportSummary { rows: 3, rejected: 2, counts, ..ImportSummary::default() };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_services::{
-    Clearing, EraseOptions, ImportOptions, MaxRejects, NewToken, OptOutOptions, Services,
+    Changed, Clearing, EraseOptions, ImportError, ImportOptions, IssuedToken, MaxRejects, NewToken,
+    OptOutOptions, Services,
 };
 
 use contactd_core::store::{Aged, DetailFilter};
@@ -125,23 +126,17 @@ impl Action {
         let Services { tokens, opt_outs, subjects, imports, .. } = services;
         match self {
             Self::Suppress(who) => {
-                let done = opt_outs.suppress(&actor, &[who.name()], OptOutOptions::default()).await;
-                ended(done.map(|done| done.confirmed.is_ok()))
+                ended(opt_outs.suppress(&actor, &[who.name()], OptOutOptions::default()).await)
             }
-            Self::Unsuppress(who) => {
-                let done = opt_outs.unsuppress(&actor, &[who.name()]).await;
-                ended(done.map(|done| done.confirmed.is_ok()))
-            }
+            Self::Unsuppress(who) => ended(opt_outs.unsuppress(&actor, &[who.name()]).await),
             Self::Erase(person) => {
                 let options = EraseOptions::default();
                 let named = Who::Person(person).name();
-                let done = subjects.erase(&actor, &named, options, &unobserved).await;
-                ended(done.map(|done| done.confirmed.is_ok()))
+                ended(subjects.erase(&actor, &named, options, &unobserved).await)
             }
             Self::Remove(person) => {
                 let profile = model::profile(person);
-                let done = subjects.remove(&actor, &profile, &DetailFilter::all(), &unobserved).await;
-                ended(done.map(|done| done.confirmed.is_ok()))
+                ended(subjects.remove(&actor, &profile, &DetailFilter::all(), &unobserved).await)
             }
             Self::Put(person, kind, number) => {
                 let (url, value) = (model::url(person), model::value(kind, number));
@@ -157,7 +152,7 @@ impl Action {
                     confidence: "100",
                     ..RawRecord::default()
                 };
-                ended(subjects.correct(&actor, &row, &unobserved).await.map(|done| done.confirmed.is_ok()))
+                ended(subjects.correct(&actor, &row, &unobserved).await)
             }
             Self::Import { rows, source, replaces } => {
                 let mut rows = files(&rows, source);
@@ -169,18 +164,17 @@ impl Action {
                 let done = imports.run(&actor, &mut rows, &options, &unobserved, &Cancel::default()).await;
                 match done {
                     Ok(done) if !done.done.committed => Ended::Refused,
-                    done => ended(done.map(|done| done.confirmed.is_ok())),
+                    done => ended(done),
                 }
             }
             Self::Undo(id) => match imports.undo(&actor, id, &unobserved, &Cancel::default()).await {
-                Err(contactd_services::ImportError::Store(_)) => Ended::Failed,
-                Err(_) => Ended::Refused,
-                Ok(done) => ended(Ok::<_, ()>(done.confirmed.is_ok())),
+                Err(error) if !matches!(error, ImportError::Store(_)) => Ended::Refused,
+                done => ended(done),
             },
             Self::Sweep => {
                 let cancel = Cancel::default();
                 let sweep = imports.sweep(&actor, Aged::Not, Clearing::Always, &unobserved, &cancel);
-                ended(sweep.await.map(|done| done.confirmed.is_ok()))
+                ended(sweep.await)
             }
             Self::Create(limit) => {
                 let quota: Quota = format!("{limit}/day").parse().expect("a quota");
@@ -188,15 +182,9 @@ impl Action {
                 let (scopes, lifetime) = (Scopes::ALL, Lifetime::For(Duration::from_secs(30 * 3_600)));
                 let new = NewToken { name: "crm".to_owned(), scopes, lifetime, rate, quota: Some(quota) };
                 let Ok(committed) = tokens.create(&actor, new).await else { return Ended::Failed };
-                let changed = committed.announce().await;
-                let issued = &changed.done;
-                let mut token = KnownToken::of(issued.secret.expose(), &issued.token, limit);
-                token.is_unknown = changed.confirmed.is_err();
-                Ended::Created(Box::new(token))
+                Ended::Created(KnownToken::of(&committed.announce().await, limit))
             }
-            Self::Revoke(_) => {
-                ended(tokens.revoke(&actor, token_id).await.map(|done| done.confirmed.is_ok()))
-            }
+            Self::Revoke(_) => ended(tokens.revoke(&actor, token_id).await),
             Self::Rotate(_, overlap) => {
                 let Ok(committed) = tokens.rotate(&actor, token_id, overlap, None).await else {
                     return Ended::Failed;
@@ -204,36 +192,35 @@ impl Action {
                 let changed = committed.announce().await;
                 let issued = &changed.done;
                 let limit = issued.token.quota.map_or(0, |quota| quota.limit);
-                let mut token = KnownToken::of(issued.secret.expose(), &issued.token, limit);
-                token.is_unknown = changed.confirmed.is_err();
                 let ends = issued.rotated.as_ref().and_then(|old| old.expires_at);
-                Ended::Rotated(Box::new(token), ends)
+                Ended::Rotated(KnownToken::of(&changed, limit), ends)
             }
-            Self::Refresh => ended(live.refresh().await.map(|()| true)),
-            Self::Flush => ended(live.flush_usage().await.map(|()| true)),
+            Self::Refresh => live.refresh().await.map_or(Ended::Failed, |()| Ended::Done),
+            Self::Flush => live.flush_usage().await.map_or(Ended::Failed, |()| Ended::Done),
         }
     }
 }
 
-fn ended<E>(result: Result<bool, E>) -> Ended {
+fn ended<T, E>(result: Result<Changed<T>, E>) -> Ended {
     match result {
-        Ok(true) => Ended::Done,
-        Ok(false) => Ended::NotConfirmed,
+        Ok(changed) if changed.confirmed.is_ok() => Ended::Done,
+        Ok(_) => Ended::NotConfirmed,
         Err(_) => Ended::Failed,
     }
 }
 
 impl KnownToken {
-    fn of(secret: &str, token: &contactd_core::Token, quota: u32) -> Self {
-        Self {
+    fn of(changed: &Changed<IssuedToken>, quota: u32) -> Box<Self> {
+        let IssuedToken { secret, token, .. } = &changed.done;
+        Box::new(Self {
             id: token.id.clone(),
-            secret: secret.to_owned(),
+            secret: secret.expose().to_owned(),
             family: token.family.clone(),
             quota,
             is_revoked: false,
             expires_at: token.expires_at,
-            is_unknown: false,
-        }
+            is_unknown: changed.confirmed.is_err(),
+        })
     }
 }
 

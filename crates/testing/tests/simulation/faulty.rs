@@ -114,6 +114,8 @@ async fn poll_once() {
     poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
+impl Store for Faulty {}
+
 impl LocalRead for Faulty {
     fn best_personal(
         &self,
@@ -222,9 +224,6 @@ faulty! {
 
 #[async_trait]
 impl Importing for Faulty {
-    fn sort_key(&self, profile: &Profile) -> u64 {
-        self.engine.sort_key(profile)
-    }
     async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
         self.may_write().await?;
         let engine = self.engine.begin_import(plan).await?;

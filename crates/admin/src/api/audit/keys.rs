@@ -37,7 +37,6 @@ struct HeadShown {
     head: String,
     /// The number of the line.
     line: u64,
-    #[schemars(with = "String")]
     time: Timestamp,
 }
 

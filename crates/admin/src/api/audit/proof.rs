@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::verify::failed;
 use crate::api::auth::Call;
-use crate::api::disk::{RoomyFile, is_full};
+use crate::api::disk::RoomyFile;
 use crate::api::extract::Sent;
 use crate::api::jobs::{FILE, Failed, Job, Kind, Started};
 use crate::api::period::period;
@@ -53,11 +53,7 @@ pub(super) async fn start(call: Call, Sent(asked): Sent<Proof>) -> Result<Starte
 }
 
 fn unwritable(error: io::Error) -> Failed {
-    if is_full(&error) {
-        return Refusal::disk_full("this proof").into();
-    }
-    tracing::error!(target: "contactd::admin", %error, "cannot write a proof");
-    Refusal::internal().into()
+    Refusal::unwritable(&error, "this proof").into()
 }
 
 /// The file of a proof. Shows how much of it is written, and breaks off if the job is to stop.

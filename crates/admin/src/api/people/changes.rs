@@ -4,7 +4,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use contactd_core::store::DetailFilter;
 use contactd_core::{ContactValue, Kind, Label, Profile, RawRecord, SubjectNameError, Timestamp};
-use contactd_services::views::{KindName, LabelName};
 use contactd_services::{CorrectionError, WrongDetail, defaults};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,12 +20,12 @@ use crate::api::refusal::Refusal;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Correction {
     profile_url: String,
-    kind: KindName,
+    kind: Kind,
     /// The right number, with `+` and country code, or address.
     value: String,
     /// `personal` unless it is given.
     #[serde(default)]
-    label: LabelName,
+    label: Label,
     /// The wrong number or address, which is removed once the right one is stored.
     #[serde(default)]
     replaces: Option<Replaced>,
@@ -49,7 +48,7 @@ struct Replaced {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Removal {
     profile_url: String,
-    kind: KindName,
+    kind: Kind,
     /// The number or address to remove.
     value: String,
     /// Only what this source has given; all sources unless it is given.
@@ -63,18 +62,18 @@ pub(super) struct Removal {
 pub(super) async fn correct(call: Call, Sent(sent): Sent<Correction>) -> Result<Response, Refusal> {
     let profile = person(&call.api, &sent.profile_url)?;
     let wrong = sent.replaces.as_ref().map(|wrong| {
-        let (kind, value) = value(sent.kind, &wrong.value)?;
-        Ok::<_, Refusal>(WrongDetail { kind, value, source: wrong.source.clone() })
+        let value = value(sent.kind, &wrong.value)?;
+        Ok::<_, Refusal>(WrongDetail { kind: sent.kind, value, source: wrong.source.clone() })
     });
     let wrong = wrong.transpose()?;
     let (actor, input) = (call.who.actor_for(sent.ticket.as_deref()), json!({ "ticket": sent.ticket }));
     call.answer_or_job(jobs::Kind::Correct, input, async move |Call { api, .. }: &Call, job: &Job| {
         let now = Timestamp::from_seconds(api.clock.now().seconds()).to_string();
         let (phone, email) = match sent.kind {
-            KindName::Phone => (sent.value.as_str(), ""),
-            KindName::Email => ("", sent.value.as_str()),
+            Kind::Phone => (sent.value.as_str(), ""),
+            Kind::Email => ("", sent.value.as_str()),
         };
-        let label = Label::from(sent.label).name();
+        let label = sent.label.name();
         let row = RawRecord {
             profile_url: profile.as_str(),
             phone,
@@ -102,10 +101,10 @@ pub(super) async fn correct(call: Call, Sent(sent): Sent<Correction>) -> Result<
 }
 
 pub(super) async fn remove(call: Call, Sent(sent): Sent<Removal>) -> Result<Response, Refusal> {
-    let (kind, value) = value(sent.kind, &sent.value)?;
+    let value = value(sent.kind, &sent.value)?;
     let profile = person(&call.api, &sent.profile_url)?;
     let (actor, input) = (call.who.actor_for(sent.ticket.as_deref()), json!({ "ticket": sent.ticket }));
-    let which = DetailFilter { values: Some(vec![(kind, value)]), source: sent.source };
+    let which = DetailFilter { values: Some(vec![(sent.kind, value)]), source: sent.source };
     call.answer_or_job(jobs::Kind::Remove, input, async move |Call { api, .. }: &Call, job: &Job| {
         let removed =
             api.services.subjects.remove(&actor, &profile, &which, &|step| job.observe(step)).await?;
@@ -115,12 +114,12 @@ pub(super) async fn remove(call: Call, Sent(sent): Sent<Removal>) -> Result<Resp
 }
 
 /// A number or an address that is named.
-fn value(kind: KindName, text: &str) -> Result<(Kind, ContactValue), Refusal> {
-    let (kind, value) = match kind {
-        KindName::Phone => (Kind::Phone, ContactValue::known_phone(text).map_err(SubjectNameError::Phone)),
-        KindName::Email => (Kind::Email, ContactValue::email(text).map_err(SubjectNameError::Email)),
+fn value(kind: Kind, text: &str) -> Result<ContactValue, Refusal> {
+    let value = match kind {
+        Kind::Phone => ContactValue::known_phone(text).map_err(SubjectNameError::Phone),
+        Kind::Email => ContactValue::email(text).map_err(SubjectNameError::Email),
     };
-    Ok((kind, value.map_err(|error| Refusal::invalid(error.advice()))?))
+    value.map_err(|error| Refusal::invalid(error.advice()))
 }
 
 fn person(api: &Api, url: &str) -> Result<Profile, Refusal> {

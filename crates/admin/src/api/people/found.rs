@@ -26,7 +26,6 @@ pub(super) struct FoundShown {
 pub(super) struct ReportShown {
     #[serde(flatten)]
     about: About,
-    #[schemars(with = "String")]
     generated_at: Timestamp,
     is_about_the_value_only: bool,
     /// Which disclosures these are.
@@ -49,10 +48,8 @@ struct About {
     /// Requests about the person that got no details.
     requests_without_result: u64,
     /// The records of recipients begin here.
-    #[schemars(with = "Option<String>")]
     disclosures_known_since: Option<Timestamp>,
     /// When the list of recipients was last compared with the journal.
-    #[schemars(with = "Option<String>")]
     index_compared_at: Option<Timestamp>,
 }
 

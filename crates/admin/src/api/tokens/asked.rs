@@ -3,8 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use contactd_core::{Lifetime, OrNone, Quota, Rate, Scopes, Span, TokenUpdate};
-use contactd_services::views::KindName;
+use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Scopes, Span, TokenUpdate};
 use contactd_services::{NewToken, defaults};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +23,7 @@ pub(super) struct LookupTokenToCreate {
     /// What it may look up; both unless it is given.
     #[serde(default)]
     #[schemars(length(min = 1))]
-    scopes: Option<Vec<KindName>>,
+    scopes: Option<Vec<Kind>>,
     /// How long it is accepted, such as `90d`, or `never`. 90 days unless it is given.
     #[serde(default)]
     expires: Option<String>,
@@ -45,7 +44,7 @@ pub(super) struct LookupTokenToCreate {
 pub(super) struct TokenChange {
     /// What it may look up.
     #[schemars(length(min = 1))]
-    scopes: Option<Vec<KindName>>,
+    scopes: Option<Vec<Kind>>,
     /// How long it is accepted from now on, such as `90d`, or `never`.
     expires: Option<String>,
     /// Most lookups, such as `50/s`, `600/m` or `1000/h`; `none` removes the limit.
@@ -121,14 +120,14 @@ impl HowManyDays {
     }
 }
 
-fn scopes(named: Option<&[KindName]>) -> Result<Option<Scopes>, Refusal> {
+fn scopes(named: Option<&[Kind]>) -> Result<Option<Scopes>, Refusal> {
     let Some(named) = named else { return Ok(None) };
     if named.is_empty() {
         return Err(Refusal::invalid(
             "Choose at least one thing that the token may look up: phone or email.",
         ));
     }
-    let (phone, email) = (named.contains(&KindName::Phone), named.contains(&KindName::Email));
+    let (phone, email) = (named.contains(&Kind::Phone), named.contains(&Kind::Email));
     Ok(Some(Scopes { phone, email }))
 }
 

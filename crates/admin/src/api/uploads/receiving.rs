@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
-use crate::api::disk::{PORTION, is_full};
+use crate::api::disk::PORTION;
 use crate::api::refusal::Refusal;
 
 /// How long a client may send nothing.
@@ -90,9 +90,5 @@ async fn written_through(file: &mut File) -> Result<(), Refusal> {
 }
 
 fn unwritable(error: io::Error) -> Refusal {
-    if is_full(&error) {
-        return Refusal::disk_full("this file");
-    }
-    tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be written");
-    Refusal::internal()
+    Refusal::unwritable(&error, "this file")
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use argon2::Argon2;
 use argon2::password_hash::{Error, PasswordHasher, PasswordVerifier, phc};
-use argon2::{Algorithm, Argon2, Params, Version};
 
 use crate::access::token::push_random_of;
 use crate::blocking;
@@ -13,8 +13,6 @@ pub const SHORTEST_PASSWORD: usize = 12;
 /// A longer password is refused before it is hashed.
 pub const MOST_PASSWORD_BYTES: usize = 1_024;
 
-/// OWASP's cost for Argon2id: memory in KiB, passes, lanes.
-const COST: (u32, u32, u32) = (19 * 1_024, 2, 1);
 const SALT_BYTES: usize = 16;
 
 /// No digit or letter that looks like another one.
@@ -35,9 +33,8 @@ impl PasswordHash {
     pub fn of(password: &str) -> Result<Self, HashError> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt)?;
-        let (memory, passes, lanes) = COST;
-        let params = Params::new(memory, passes, lanes, None).map_err(|_| HashError::Failed)?;
-        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+        // Its default is Argon2id at the cost that OWASP advises, as in `NOBODYS`.
+        let argon2 = Argon2::default();
         let hash: phc::PasswordHash = blocking(|| argon2.hash_password_with_salt(password.as_bytes(), &salt))
             .map_err(|_: Error| HashError::Failed)?;
         Ok(Self(hash.to_string()))

@@ -1,25 +1,22 @@
 //! The rules of deny.toml, held against what cargo says is really depended on.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use crate::{files, read, root};
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked"])
-        .current_dir(ROOT)
+        .current_dir(root())
         .output()
         .expect("cargo runs");
     serde_json::from_slice(&output.stdout).expect("metadata")
 }
 
 fn rules() -> toml::Table {
-    std::fs::read_to_string(format!("{ROOT}/deny.toml")).expect("deny.toml").parse().expect("TOML")
+    read(root().join("deny.toml")).parse().expect("TOML")
 }
 
 /// Who depends directly on whom, tests and build scripts aside.
@@ -76,29 +73,11 @@ fn every_dependency_has_a_licence_we_accept_and_comes_from_the_registry() {
 
 #[test]
 fn every_crate_of_ours_takes_the_workspace_lints() {
-    for entry in std::fs::read_dir(format!("{ROOT}/crates")).expect("crates") {
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
         let manifest = entry.expect("an entry").path().join("Cargo.toml");
-        let text = std::fs::read_to_string(&manifest).expect("a manifest");
+        let text = read(&manifest);
         assert!(text.contains("[lints]\nworkspace = true"), "{}", manifest.display());
     }
-}
-
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The Rust files below a directory.
-fn rust_files(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// Where no engine is named: commands, services and the two servers work with any.
@@ -106,8 +85,8 @@ const WITHOUT_ENGINE: [&str; 4] = ["contactd/src/commands", "services/src", "adm
 
 #[test]
 fn no_command_service_or_server_names_an_engine() {
-    let dirs = WITHOUT_ENGINE.map(|dir| Path::new(ROOT).join("crates").join(dir));
-    for file in dirs.iter().filter(|dir| dir.exists()).flat_map(|dir| rust_files(dir)) {
+    let dirs = WITHOUT_ENGINE.map(|dir| root().join("crates").join(dir));
+    for file in dirs.iter().filter(|dir| dir.exists()).flat_map(|dir| files(dir, "rs")) {
         let text = read(&file).to_lowercase();
         for engine in ["sqlite", "postgres", "crate::engine"] {
             assert!(!text.contains(engine), "{} names {engine}", file.display());
