@@ -19,6 +19,9 @@ fn what_a_rule_keeps_out_of_the_outbox_is_not_done_and_an_opt_out_is_done_with_a
     let desk = machine(node.site.database().expect("a database"), &node.site);
     desk.ok(&["suppress", EVE]);
     sql(&desk, "CREATE RULE hide AS ON INSERT TO outbox DO INSTEAD NOTHING");
+    for check in [&["doctor"][..], &["node", "verify"], &["audit", "verify"]] {
+        node.site.run(check).mentions(1, "rule hide on outbox");
+    }
     for site in [&node.site, &desk] {
         let why =
             "nothing was changed: the store does not keep the entry of this change for the audit journal";
@@ -57,6 +60,7 @@ fn an_entry_that_a_trigger_removes_is_not_on_record_even_if_the_index_says_so() 
              RETURN NULL; END';
          CREATE CONSTRAINT TRIGGER hide AFTER INSERT ON outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hide()",
     );
+    desk.run(&["doctor"]).mentions(1, "trigger hide on outbox");
     let why = "no signed line of a journal has it";
     let refused = desk.run(&["export"]);
     refused.mentions(1, why);
