@@ -3,26 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::demo::Demo;
-use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
+use crate::fixture::{ADA, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
 use crate::transcript::check_serving;
-
-#[test]
-fn put_corrects_a_person_and_remove_undoes_it() {
-    let (service, token) = Service::with_people();
-    let site = &service.site;
-    site.ok(&["put", ADA, "--phone", "(415) 555-0142", "--region", "US", "--email", "ada.new@example.net"]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550142");
-    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ada.new@example.net");
-    site.ok(&["remove", ADA, "--phone", "+1 415 555 0142"]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
-    site.ok(&["remove", ADA, "--source", "manual"]);
-    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
-    site.ok(&["remove", ADA]);
-    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
-    assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
-    assert!(site.run(&["remove", ADA]).stderr.contains("nothing changed"));
-}
 
 #[test]
 fn lookup_asks_the_running_service_and_stats_count_what_is_held() {

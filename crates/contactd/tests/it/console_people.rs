@@ -143,48 +143,7 @@ fn a_correction_is_given_out_and_a_removal_takes_it_back() {
 #[test]
 fn a_correction_replaces_the_wrong_entry_and_nothing_else() {
     let (service, token) = Service::with_people();
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let held = || {
-        let found = privacy.post("/people/search", &json!({ "q": ADA })).json();
-        let shown = |detail: &Value| format!("{} {} {}", detail["source"], detail["label"], detail["value"]);
-        let held = found["held"].as_array().expect("details").iter();
-        held.filter(|detail| detail["kind"] == "phone" && detail["keptForUndoUntil"].is_null())
-            .map(shown)
-            .map(|text| text.replace('"', ""))
-            .collect::<Vec<_>>()
-    };
-    let correct = |value: &str, label: &str, wrong: (&str, &str)| {
-        let body = json!({ "profileUrl": ADA, "kind": "phone", "value": value, "label": label,
-            "replaces": { "value": wrong.0, "source": wrong.1 } });
-        privacy.done("/people/correct", &body)["changed"].as_u64().expect("a number")
-    };
-    service.site.ok(&["put", EVE, "--phone", "+14155550166"]);
-    let before = held();
-    let source = before[0].split(' ').next().expect("a source").to_owned();
-    // The same number of another source is another entry: only its label is wrong.
-    assert_eq!(correct(ADA_PHONE, "work", (ADA_PHONE, &source)), 2);
-    let work = format!("manual work {ADA_PHONE}");
-    assert!(held().contains(&work) && !held().contains(&before[0]), "{:?}", held());
-    assert_ne!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
-    // What was stored by hand is changed in its place, however it is written.
-    assert_eq!(correct("+1 (415) 555-0123", "personal", (ADA_PHONE, "manual")), 1);
-    let personal = format!("manual personal {ADA_PHONE}");
-    assert!(held().contains(&personal) && !held().contains(&work), "{:?}", held());
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
-    assert_eq!(correct("+14155550177", "personal", (ADA_PHONE, "manual")), 2);
-    assert!(!held().contains(&personal), "{:?}", held());
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550177");
-    assert_eq!(
-        service.look_up(PHONE, &token, EVE).json()["phoneNumber"],
-        "+14155550166",
-        "others stay as they are"
-    );
-    let refused = privacy.post(
-        "/people/correct",
-        &json!({ "profileUrl": ADA, "kind": "phone", "value": ADA_PHONE, "replaces": { "value": "x", "source": "crm" } }),
-    );
-    assert_eq!(refused.status, 400, "{}", refused.shown());
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550177", "nothing was done");
+    check_api(&service, &token, "privacy", "api_replace");
 }
 
 #[test]

@@ -159,17 +159,8 @@ fn in_seconds(seconds: u64) -> String {
 #[test]
 fn a_source_may_have_a_maximum_age() {
     let site = Site::with_people();
-    let import = ["import", "-", "--source", "crm", "--max-age", "3650d"];
-    site.ok_with_input(&import, PEOPLE);
-    let before = site.json(&["stats"])["profiles"].clone();
-    assert_eq!(before, 4, "the one that has expired is removed, and nothing else");
-    let swept = site.json(&["sweep", "--source", "crm", "--max-age", "1d"]);
-    assert_eq!(
-        swept["agedRemoved"], 6,
-        "what is dated is older than a day; what is not came just now: {swept}"
-    );
-    site.ok_with_input(&["import", "-", "--source", "hr", "--max-age", "1d"], PEOPLE);
-    assert!(!site.ok(&["export", "--source", "hr"]).contains("ada-quell"), "too old when it was imported");
+    site.file("people.csv", PEOPLE);
+    check(&site, "max_age");
 }
 
 #[test]

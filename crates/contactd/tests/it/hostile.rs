@@ -30,18 +30,7 @@ fn a_thousand_columns_and_a_field_of_ten_megabytes_are_accepted() {
 
 #[test]
 fn a_source_is_replaced_by_its_own_rows_and_not_by_an_empty_file() {
-    let site = Site::empty();
-    let row = "https://linkedin.com/in/ada-quell,+14155550101";
-    site.import("crm", format!("profileUrl,phone\n{row}\n"));
-    let replace = ["import", "-", "--source", "crm", "--replace-source"];
-    site.ok_with_input(
-        &replace,
-        "profileUrl,phone,source\nhttps://linkedin.com/in/bo-quell,+14155550102,hr\n",
-    );
-    site.run_with(&replace, "profileUrl,phone\n", &[]).mentions(1, "--allow-empty");
-    assert_eq!(site.json(&["stats"])["profiles"], 2);
-    site.ok_with_input(&[&replace[..], &["--allow-empty"]].concat(), "profileUrl,phone\n");
-    assert_eq!(site.json(&["stats"])["profiles"], 1);
+    check(&Site::empty(), "replaced_by_its_own");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE, many};
 use crate::parquet;
-use crate::service::{EMAIL, PHONE, Service, Site, assert_has};
-use crate::transcript::check;
+use crate::service::{Service, Site, assert_has};
+use crate::transcript::{check, check_serving};
 
 fn import(site: &Site, csv: impl AsRef<[u8]>, flags: &[&str]) -> (i32, serde_json::Value) {
     let output = site.run_with(&[&["import", "-", "--source", "crm", "--json"], flags].concat(), csv, &[]);
@@ -121,19 +121,7 @@ fn compressed_files_are_read_directly_and_broken_ones_are_reported() {
 #[test]
 fn a_replaced_source_keeps_only_what_the_new_file_contains() {
     let (service, token) = Service::with_people();
-    service.site.ok(&["put", EVE, "--phone", "+14155550166", "--source", "hand"]);
-    let rows = format!("profileUrl,phone\n{ADA},+14155550124\n{EVE},+14155550166\n");
-    let dry = import(&service.site, &rows, &["--replace-source", "--dry-run"]).1;
-    let (code, report) = import(&service.site, &rows, &["--replace-source"]);
-    assert_eq!(code, 0);
-    for report in [dry, report] {
-        assert_has(&report, json!({ "detailsWithdrawn": 10, "detailsNew": 1, "detailsChanged": 1 }));
-    }
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
-    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
-    assert_eq!(service.look_up(PHONE, &token, EVE).json()["phoneNumber"], "+14155550166");
-    let stats = service.site.json(&["stats"]);
-    assert_eq!(stats["profiles"], 2, "{stats}");
+    check_serving(&service, &token, "replaced");
 }
 
 /// Waits until an import is far enough to handle SIGINT itself, which it does before it reads.
@@ -207,55 +195,5 @@ fn parquet_means_the_same_as_csv_and_null_is_empty() {
 
 #[test]
 fn more_than_twenty_values_of_a_kind_for_one_profile_are_refused_in_the_order_of_the_file() {
-    let site = Site::empty();
-    let rows = |people: std::ops::Range<u32>| -> String {
-        people.map(|n| format!("https://linkedin.com/in/crowd-quell,p{n}@example.com\n")).collect()
-    };
-    let file = format!("profileUrl,email\n{}https://linkedin.com/in/bo-quell,bo@example.com\n", rows(0..23));
-    let report =
-        site.run_with(&["import", "-", "--source", "crm", "--json", "--max-rejects", "100%"], &file, &[]);
-    let json = report.json();
-    assert_has(
-        &json,
-        json!({ "committed": true, "detailsNew": 21, "rejected": 3, "rejectedByReason": { "too_many_values": 3 } }),
-    );
-    assert_eq!(
-        json["profilesRefused"],
-        json!([{ "profileUrl": "https://linkedin.com/in/crowd-quell", "source": "crm",
-            "reason": "too_many_values" }])
-    );
-    let held = site.ok(&["export", "--format", "csv"]);
-    assert!(held.contains("p19@") && !held.contains("p20@"), "{held}");
-    let said = site.run_with(&["import", "-", "--source", "crm", "--max-rejects", "100%"], &file, &[]);
-    assert!(
-        said.stdout.contains(
-            "  https://linkedin.com/in/crowd-quell: crm would have more than 20 values of one kind for this one profile, so the \
-             rest was not loaded\n"
-        ),
-        "{said:?}"
-    );
-    // Nothing at all is loaded if that is more than --max-rejects allows.
-    let refused = site.run_with(&["import", "-", "--source", "hr"], &file, &[]);
-    assert_eq!(refused.code, 1, "{refused:?}");
-    // Any number of rows that say the same are accepted, and of a great many values the first, with all of them counted.
-    site.import("crm", format!("profileUrl,email\n{}", rows(7..8).repeat(50_000)));
-    let very_many = format!("profileUrl,email\n{}", rows(0..21_000));
-    let report =
-        site.run_with(&["import", "-", "--source", "hr", "--json", "--max-rejects", "100%"], &very_many, &[]);
-    assert_has(
-        &report.json(),
-        json!({ "rows": 21_000, "detailsNew": 20, "rejectedByReason": { "too_many_values": 20_980 } }),
-    );
-    site.run(&[
-        "put",
-        "https://linkedin.com/in/crowd-quell",
-        "--email",
-        "one-more@example.com",
-        "--source",
-        "crm",
-    ])
-    .says(
-        1,
-        "contactd: the source already has 20 values of this kind for this profile, which is the most; nothing was changed\n",
-    );
+    check(&Site::empty(), "crowd");
 }

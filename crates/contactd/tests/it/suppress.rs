@@ -1,40 +1,20 @@
 //! Opting out, and staying opted out.
 
-use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY, PEOPLE};
-use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+use crate::fixture::{ADA, EVE, NOBODY, PEOPLE};
+use crate::service::{PHONE, Service, Site, eventually};
 use crate::transcript::check_serving;
 
 #[test]
 fn a_person_is_opted_out_when_the_command_returns_and_stays_so_after_an_import() {
     let (service, token) = Service::with_people();
-    let site = &service.site;
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    site.ok(&["suppress", "https://linkedin.com/in/ADA-quell-1a2b3c/"]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
-    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
-    let report = site.ok_with_input(&["import", "-", "--source", "crm", "--json"], PEOPLE);
-    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
-    assert_eq!(report["suppressed"], 6, "{report}");
-    site.import("another", PEOPLE);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
-    site.run(&["put", ADA, "--phone", "+14155550199"]).mentions(1, "opted out");
-    site.ok(&["unsuppress", ADA]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    service.site.file("people.csv", PEOPLE);
+    check_serving(&service, &token, "opted_out");
 }
 
 #[test]
 fn a_number_or_an_address_is_not_served_under_any_profile() {
     let (service, token) = Service::with_people();
-    let site = &service.site;
-    site.ok(&["put", EVE, "--phone", ADA_PHONE]);
-    assert_eq!(service.look_up(PHONE, &token, EVE).json()["phoneNumber"], ADA_PHONE);
-    site.ok(&["suppress", "--phone", "+1 (415) 555-0123", "--email", "ADA@EXAMPLE.COM"]);
-    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
-    // Her other number and address are not suppressed.
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
-    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ada.old@example.com");
-    site.ok(&["unsuppress", "--phone", ADA_PHONE, "--email", ADA_EMAIL]);
-    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
+    check_serving(&service, &token, "value_opted_out");
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! Undoing imports, and replacing a source by mistake.
 
 use crate::erase::files_with;
-use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE};
+use crate::fixture::{ADA, ADA_PHONE, PEOPLE};
 use crate::service::{PHONE, Service, Site};
-use crate::transcript::check;
+use crate::transcript::{check, check_serving};
 
 /// A file of one row for each of these people, each with its own number and address.
-fn rows(people: impl Iterator<Item = u32>, confidence: u8) -> String {
+fn rows(people: impl Iterator<Item = u32>) -> String {
     let mut rows = "profileUrl,phone,email,confidence,basis\n".to_owned();
     for n in people {
         rows += &format!(
-            "https://linkedin.com/in/quell-{n},+1415555{:04},p{n}@example.com,{confidence},consent\n",
+            "https://linkedin.com/in/quell-{n},+1415555{:04},p{n}@example.com,50,consent\n",
             100 + n % 100
         );
     }
@@ -19,30 +19,7 @@ fn rows(people: impl Iterator<Item = u32>, confidence: u8) -> String {
 
 #[test]
 fn undoing_a_large_replacement_gives_the_same_export_byte_for_byte() {
-    let site = Site::empty();
-    let first = site.file("first.csv", rows(0..20_000, 50));
-    // Half of the people are gone, of the others one detail is changed, and some are new.
-    let second = site.file("second.csv", rows((0..20_000).step_by(2).chain(20_000..20_500), 60));
-    site.ok(&["import", &first, "--source", "crm"]);
-    let before = site.ok(&["export"]);
-    assert_eq!(before.lines().count(), 20_000);
-    site.ok(&["import", &second, "--source", "crm", "--replace-source", "--max-withdrawn", "60%"]);
-    assert_ne!(site.ok(&["export"]), before);
-    let undone = site.run(&["imports", "undo", "2", "--json"]);
-    assert_eq!(
-        (undone.code, &*undone.stdout),
-        (0, "{\"id\":2,\"detailsRemoved\":1000,\"detailsRestored\":40000}\n")
-    );
-    // A slow machine shows its progress before.
-    assert!(
-        undone.stderr.ends_with(&format!(
-            "import 2 is undone: 1000 details removed that it had added, 40000 restored that it had changed or withdrawn {}\n\
-             what was removed, erased or has expired since is not restored\n",
-            site.used()
-        )),
-        "{undone:?}"
-    );
-    assert!(site.ok(&["export"]) == before, "the export after undo is not the one before the import");
+    check(&Site::empty(), "large_undo");
 }
 
 #[test]
@@ -77,17 +54,7 @@ fn somebody_who_was_erased_since_is_nowhere_after_an_undo() {
 #[test]
 fn what_was_removed_since_stays_gone_and_the_rest_comes_back_while_serving() {
     let (service, token) = Service::with_people();
-    let site = &service.site;
-    site.ok_with_input(
-        &["import", "-", "--source", "crm", "--replace-source"],
-        format!("profileUrl,phone\n{EVE},+14155550166\n"),
-    );
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "her details are withdrawn");
-    site.ok(&["remove", ADA, "--phone", ADA_PHONE]);
-    site.ok(&["imports", "undo", "2"]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
-    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
-    assert!(!site.ok(&["export"]).contains(ADA_PHONE));
+    check_serving(&service, &token, "removed_since");
 }
 
 #[test]
@@ -97,28 +64,7 @@ fn the_newest_import_of_a_source_is_undone_first_and_as_long_as_it_is_kept() {
 
 #[test]
 fn a_file_of_one_row_does_not_replace_a_large_source_by_mistake() {
-    let site = Site::empty();
-    site.import("crm", rows(0..600, 50));
-    let before = site.ok(&["export"]);
-    let replace = |flags: &[&str]| {
-        let flags = [&["import", "-", "--source", "crm", "--replace-source"], flags].concat();
-        site.run_with(&flags, rows(0..1, 50), &[])
-    };
-    for flags in [&[][..], &["--dry-run"], &["--max-withdrawn", "99%"]] {
-        replace(flags).mentions(
-            1,
-            "contactd: 1198 of the 1200 details of source crm would be removed, because the files do not contain them; \
-             nothing was changed. If the files are complete, allow it with --max-withdrawn 100%\n",
-        );
-    }
-    assert_eq!(site.ok(&["export"]), before);
-    assert_eq!(replace(&["--max-withdrawn", "100%"]).code, 0);
-    assert_eq!(site.ok(&["export"]).lines().count(), 1);
-    site.ok(&["imports", "undo", "2"]);
-    assert_eq!(site.ok(&["export"]), before);
-    // A small source may lose everything.
-    site.import("small", rows(0..499, 50));
-    site.ok_with_input(&["import", "-", "--source", "small", "--replace-source"], rows(0..1, 50));
+    check(&Site::empty(), "one_row");
 }
 
 #[test]
@@ -126,14 +72,14 @@ fn whoever_is_erased_while_an_import_reads_leaves_nothing() {
     use std::io::Write;
     let site = Site::empty();
     // So that pages are split when the rows below come in between.
-    site.import("old", rows((0..8_000).step_by(2), 50));
+    site.import("old", rows((0..8_000).step_by(2)));
     let mut import = site.command();
     import.args(["import", "-", "--source", "crm"]).stdin(std::process::Stdio::piped());
     import.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let mut import = import.spawn().expect("starts");
     let mut stdin = import.stdin.take().expect("a pipe");
     let all: Vec<u32> = (1..8_000).step_by(2).collect();
-    stdin.write_all(rows(all.iter().copied(), 50).as_bytes()).expect("writes");
+    stdin.write_all(rows(all.iter().copied()).as_bytes()).expect("writes");
     // The import has checked who has opted out before it read the first row, and it has not written anything yet.
     let erased: Vec<u32> = all.iter().copied().step_by(97).collect();
     let urls: Vec<String> = erased.iter().map(|n| format!("https://linkedin.com/in/quell-{n}")).collect();
