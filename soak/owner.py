@@ -7,7 +7,8 @@
 
 Each case begins with the same cluster: a node that stays, the journal of a node that is gone, people, tokens, opt-outs, accounts, lookups on record. One to
 three manipulations follow, in any tables that contactd promises about: rows deleted, added, changed, swapped or replaced by an older dump of one table, and
-rules and triggers that swallow or change what contactd writes. Half of the cases run a command afterwards. Then a new node joins.
+rules and triggers that swallow or change what contactd writes. Five of six cases run a command afterwards; after it, half of them drop rules and triggers
+again. Then a new node joins.
 
 A case is noticed if the command or a node says so (a warning, an error, no answer), or `doctor`, `audit verify` with a root and a head that were noted down, or
 `node verify` finds something. It is without effect if lookups on both nodes, `subject`, `audit show` and log-ins say what they say without it.
@@ -202,6 +203,18 @@ class Owner:
                 f"CREATE TRIGGER {name} BEFORE {event} ON contactd.{table} FOR EACH ROW EXECUTE FUNCTION {name}()")
 
 
+# What was there while a command ran, and is gone when somebody looks.
+DROP_HOOKS = """DO $$ DECLARE hook record; BEGIN
+    FOR hook IN SELECT * FROM pg_rules WHERE schemaname = 'contactd' LOOP
+        EXECUTE format('DROP RULE %I ON contactd.%I', hook.rulename, hook.tablename);
+    END LOOP;
+    FOR hook IN SELECT tgname, relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        WHERE NOT tgisinternal AND relnamespace = 'contactd'::regnamespace LOOP
+        EXECUTE format('DROP TRIGGER %I ON contactd.%I', hook.tgname, hook.relname);
+    END LOOP;
+END $$"""
+
+
 def manipulate(home, database, chosen):
     """What was done. What PostgreSQL itself refuses was not."""
     owner, done = Owner(home, chosen), []
@@ -258,6 +271,9 @@ def case(home, number, seed, options):
         done = manipulate(home, database, chosen) if number >= 0 else []
         command = chosen.choice(COMMANDS) if number >= 0 else COMMANDS[-1 - number]
         said = run(command, work / "home", url) if command else (0, "", "")
+        if number >= 0 and chosen.random() < 0.5:
+            home.server.sql(DROP_HOOKS, database)
+            done.append("rules and triggers are dropped again")
         new = Node(work, "new", url, home.keys, home.cluster.lease)
         new.start(wait=False)
 

@@ -30,7 +30,9 @@ pub use shipping::Shipped;
 pub(super) use usage::indexed_lookups;
 pub use usage::{Days, DaysError, MOST_DAYS, by_token};
 pub(super) use verified::journal_state;
-pub use verified::{JournalState, LastVerification, VerifiedCopy, VerifiedJournals, unknown_node};
+pub use verified::{
+    JournalState, LastVerification, VerifiedCopy, VerifiedJournals, hooks_found, unknown_node,
+};
 pub use verify::VerifyQuery;
 
 use contactd_core::store::{Store, StoreError};

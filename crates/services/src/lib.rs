@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use audits::{
     AuditError, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState, LastVerification,
     MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped, VerifiedCopy, VerifiedJournals, VerifyQuery,
-    by_token, unknown_node,
+    by_token, hooks_found, unknown_node,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{

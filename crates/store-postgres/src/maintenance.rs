@@ -162,7 +162,28 @@ impl Maintenance for PostgresStore {
     async fn check_state(&self, noted: &[String]) -> Stored<Vec<String>> {
         self.find_faults(noted).await
     }
+
+    async fn find_hooks(&self) -> Stored<Option<String>> {
+        let hooks = self.database.query(FIND_HOOKS, &[]).await?;
+        let hooks: Vec<String> = hooks.iter().map(|row| row.get(0)).collect();
+        Ok((!hooks.is_empty()).then(|| hooks.join(", ")))
+    }
 }
+
+/// We make nothing of all this: tables, indexes and sequences are enough.
+const FIND_HOOKS: &str = "WITH ours AS (SELECT * FROM pg_class WHERE relnamespace = 'contactd'::regnamespace)
+    SELECT 'rule ' || quote_ident(rulename) || ' on ' || tablename FROM pg_rules WHERE schemaname = 'contactd'
+    UNION SELECT 'trigger ' || quote_ident(tgname) || ' on ' || relname
+    FROM pg_trigger JOIN ours ON ours.oid = tgrelid WHERE NOT tgisinternal
+    UNION SELECT 'policy ' || quote_ident(policyname) || ' on ' || tablename FROM pg_policies
+    WHERE schemaname = 'contactd'
+    UNION SELECT 'row security on ' || relname FROM ours WHERE relrowsecurity OR relforcerowsecurity
+    UNION SELECT 'foreign key ' || quote_ident(conname) || ' of ' || conrelid::regclass
+    FROM pg_constraint JOIN ours ON ours.oid IN (conrelid, confrelid) WHERE contype = 'f'
+    UNION SELECT 'inheritance of ' || inhrelid::regclass || ' from ' || inhparent::regclass
+    FROM pg_inherits JOIN ours ON ours.oid IN (inhrelid, inhparent) WHERE relkind IN ('r', 'p')
+    UNION SELECT 'view or foreign table ' || relname FROM ours WHERE relkind IN ('v', 'm', 'f')
+    ORDER BY 1";
 
 /// What must not be true, and what that means. They are cheap: PostgreSQL checks its own files.
 const CHECKS: &[(&str, &str)] = &[

@@ -92,7 +92,7 @@ impl PostgresStore {
         in_words(Counter::Access, fault)
     }
 
-    /// What is wrong with all groups, with states that the journal has noted, and with the tables themselves.
+    /// What is wrong with all groups, and with states that the journal has noted.
     pub(crate) async fn find_faults(&self, noted: &[String]) -> Stored<Vec<String>> {
         let mut faults = Vec::new();
         for counter in [Counter::Access, Counter::Accounts] {
@@ -108,28 +108,7 @@ impl PostgresStore {
                 }
             }
         }
-        faults.extend(self.find_hooks().await?);
         Ok(faults)
-    }
-
-    /// What somebody has added to our tables that can change, hide or swallow rows. We make none of these.
-    async fn find_hooks(&self) -> Stored<Option<String>> {
-        let find = "SELECT 'rule ' || quote_ident(rulename) || ' on ' || tablename FROM pg_rules
-            WHERE schemaname = 'contactd'
-            UNION ALL SELECT 'trigger ' || quote_ident(tgname) || ' on ' || relname
-            FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-            WHERE NOT tgisinternal AND relnamespace = 'contactd'::regnamespace
-            UNION ALL SELECT 'policy ' || quote_ident(policyname) || ' on ' || tablename FROM pg_policies
-            WHERE schemaname = 'contactd'
-            ORDER BY 1";
-        let hooks: Vec<String> = self.database.query(find, &[]).await?.iter().map(|row| row.get(0)).collect();
-        Ok((!hooks.is_empty()).then(|| {
-            format!(
-                "the database has what contactd did not make, and what can change or hide what it stores: {}. Find out who \
-                 made it, and drop it",
-                hooks.join(", ")
-            )
-        }))
     }
 
     /// Whether the database has this change, which is noted as number and tag, or had it so long ago that it was forgotten.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use contactd_cluster::Nodes;
-use contactd_core::store::Maintenance;
+use contactd_core::store::{Maintenance, StoreError};
 use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
 use contactd_services::clock_finding;
@@ -95,12 +95,25 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
 async fn state_findings(database: &dyn Maintenance) -> Vec<Finding> {
     let advice =
         "keep the data directory of every node, and run `contactd node reconcile` on the machine of one";
-    match database.check_state(&[]).await {
-        Ok(faults) if faults.is_empty() => {
+    let checked = async {
+        let faults = database.check_state(&[]).await?.into_iter();
+        let mut findings: Vec<Finding> = faults.map(|fault| Finding::fail("state", fault, advice)).collect();
+        if let Some(hooks) = database.find_hooks().await? {
+            let message = format!("the database has what contactd did not make on its tables: {hooks}");
+            findings.push(Finding::fail(
+                "state",
+                message,
+                "find out who made it, and drop it: it can change or hide what contactd stores",
+            ));
+        }
+        Ok::<_, StoreError>(findings)
+    };
+    match checked.await {
+        Ok(findings) if findings.is_empty() => {
             let message = "tokens, opt-outs and accounts are those that contactd stored";
             vec![Finding::ok("state", message.to_owned())]
         }
-        Ok(faults) => faults.into_iter().map(|fault| Finding::fail("state", fault, advice)).collect(),
+        Ok(findings) => findings,
         Err(error) => vec![Finding::fail("state", error.to_string(), "check the database")],
     }
 }

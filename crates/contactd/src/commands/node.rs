@@ -11,6 +11,7 @@ use contactd_cluster::{ListedNode, Nodes, Verified};
 use contactd_core::hex;
 use contactd_core::store::Maintenance as _;
 use contactd_core::store::copying::CopyDigest;
+use contactd_services::hooks_found;
 use serde_json::{Value, json};
 
 use crate::cli::{NodeCommand, NodeForgetArgs};
@@ -31,7 +32,9 @@ pub(crate) async fn run(context: &Context, command: &NodeCommand) -> anyhow::Res
             let files = context.files.as_ref().context("there is no node here")?;
             let verifying = contactd_cluster::verify(files, database, COMPARE_TIMEOUT);
             let verified = progress::during("comparing the copy with the database", verifying).await?;
-            show(&verified, &database.check_state(&[]).await?, args.json)
+            let mut state = database.check_state(&[]).await?;
+            state.extend(database.find_hooks().await?.map(|hooks| hooks_found(&hooks)));
+            show(&verified, &state, args.json)
         }
         NodeCommand::Reconcile(args) => reconcile::run(context, args).await,
     }

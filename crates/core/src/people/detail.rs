@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::people::suppression::comparable_email;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::people::suppression::comparable_email;
 use crate::people::{email, phone};
 use crate::{EmailError, PhoneError, Timestamp};
 

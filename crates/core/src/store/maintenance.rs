@@ -65,6 +65,12 @@ pub trait Maintenance: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// What somebody has added to the tables that can change, hide or swallow rows, such as rules and triggers; `None` if nothing is
+    /// there. We make none.
+    async fn find_hooks(&self) -> Stored<Option<String>> {
+        Ok(None)
+    }
+
     /// How much space each part of the store takes.
     async fn sizes(&self) -> Stored<Vec<PartSize>>;
 

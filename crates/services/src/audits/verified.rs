@@ -211,6 +211,14 @@ pub fn unknown_node(node: &str) -> String {
     )
 }
 
+/// What is wrong if somebody has added this to the tables of the database.
+pub fn hooks_found(hooks: &str) -> String {
+    format!(
+        "the database has what contactd did not make, and what can change or hide what it stores: {hooks}. Find out who made it, and \
+         drop it"
+    )
+}
+
 /// Something that is wrong with a copy.
 pub(super) fn wrong_copy(what: String) -> JournalFault {
     JournalFault { file: "the copy".to_owned(), line: 0, seq: None, what }

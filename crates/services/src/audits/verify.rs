@@ -6,7 +6,7 @@ use contactd_journal::{JournalError, JournalFault, KnownLine, NotedHead, Roots, 
 
 use super::copies::{IndexedJournal, name_of, which};
 use super::indexing::known_from_index;
-use super::verified::{VerifiedCopy, VerifiedJournals, remember, wrong_copy};
+use super::verified::{VerifiedCopy, VerifiedJournals, hooks_found, remember, wrong_copy};
 use super::{AuditError, Audits, roots};
 
 /// What is to be verified, and with what.
@@ -69,7 +69,9 @@ impl Audits {
             verified.find_unknown(&query.roots);
         }
         if query.node.is_none() {
-            verified.add_state(self.check_state().await?);
+            let mut state = self.check_state().await?;
+            state.extend(self.parts.store.find_hooks().await?.map(|hooks| hooks_found(&hooks)));
+            verified.add_state(state);
         }
         let is_given = !query.roots.is_empty() || query.noted.is_some();
         if query.node.is_none() && (verified.is_whole || !is_given) {

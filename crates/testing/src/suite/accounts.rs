@@ -200,6 +200,7 @@ pub async fn accounts_and_state_are_those_that_were_stored(store: &dyn Store) {
     store.create_user(&user("olga", Role::Admin), None).await.expect("creates");
     store.check_accounts().await.expect("they are right");
     assert!(store.check_state(&[]).await.expect("checks").is_empty());
+    assert_eq!(store.find_hooks().await.expect("looks"), None);
 }
 
 /// Rows keep the order in which they were first stored, and what was decided on them is stored or not.
