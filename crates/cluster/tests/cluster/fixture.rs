@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,8 @@ impl Cluster {
     }
 
     pub(crate) fn node_in(&self, dir: &Path, id: &str) -> TestNode {
-        let clock = Arc::new(SystemClock);
+        let (gate, clock) = (Arc::new(Mutex::new(())), Arc::new(SystemClock));
+        let passed = Arc::clone(&gate);
         let lease = Lease::of_node(Arc::<SystemClock>::clone(&clock));
         let settings = NodeSettings {
             database: self.open(),
@@ -132,7 +133,10 @@ impl Cluster {
             data_dir: None,
             lease_length: self.lease,
             clock,
-            put_in_force: Box::new(|| Box::pin(std::future::ready(Ok(())))),
+            put_in_force: Box::new(move || {
+                drop(passed.lock());
+                Box::pin(std::future::ready(Ok(())))
+            }),
             lease: lease.clone(),
             callers: Arc::default(),
             usage_is_counted: true,
@@ -140,7 +144,7 @@ impl Cluster {
             can_record: Box::new(|| true),
         };
         let node = Node::start(settings).expect("starts");
-        TestNode { _node: node, lease, dir: dir.to_owned(), _own_dir: None }
+        TestNode { _node: node, lease, gate, dir: dir.to_owned(), _own_dir: None }
     }
 
     /// Runs this in a transaction that stays open until what is returned is dropped, as a holder of locks.
@@ -226,6 +230,8 @@ pub(crate) struct TestNode {
     // Dropped before the directory.
     _node: Node,
     pub(crate) lease: Lease,
+    /// While somebody has locked it, the node hangs where it puts changes in force, as if it was paused.
+    pub(crate) gate: Arc<Mutex<()>>,
     dir: PathBuf,
     _own_dir: Option<tempfile::TempDir>,
 }

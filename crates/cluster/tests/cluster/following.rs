@@ -130,3 +130,17 @@ fn a_node_notices_a_restored_database_and_copies_it_anew() {
     cluster.assert_equal(&node);
     node.is_ready();
 }
+
+#[test]
+fn a_lease_is_not_renewed_while_the_node_is_behind() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a");
+    node.is_ready();
+    let closed = node.gate.lock().expect("not poisoned");
+    cluster.suppress(1);
+    eventually(|| !node.lease.holds());
+    assert_eq!(cluster.sql("SELECT access_number FROM nodes"), "0");
+    drop(closed);
+    node.is_ready();
+    assert_eq!(cluster.sql("SELECT access_number FROM nodes"), "1");
+}

@@ -519,6 +519,12 @@ fn a_journal_that_is_moved_away_is_started_again_and_the_loss_is_reported() {
     let (service, token) = Service::with_people();
     assert_eq!(service.send(&ask("one", PHONE, &token, ADA)).status, 200);
     eventually("it is indexed", || ids(&shown(&service.site, &[])) == ["one"]);
+    let open = segments(&service.data()).remove(0);
+    std::fs::rename(&open, open.with_extension("1")).expect("renames");
+    assert_eq!(service.send(&ask("two", PHONE, &token, ADA)).status, 200);
+    assert!(ids(&shown(&service.site, &[])).contains(&"two".to_owned()), "it is in a new segment");
+    assert_eq!(service.site.run(&["audit", "verify"]).code, 1);
+
     // The whole journal is deleted and the server restarted: its new disclosures are shown.
     let site = service.stop();
     std::fs::remove_dir_all(site.data().join("audit")).expect("removes");

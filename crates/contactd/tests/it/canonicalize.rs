@@ -1,9 +1,8 @@
 //! `contactd canonicalize`
 
 use crate::service::Site;
-use crate::transcript::check;
+use crate::transcript::{check, transcripts};
 
-#[test]
-fn lines_arguments_and_json_values_are_answered_in_order_with_the_reason_and_a_hint() {
-    check(&Site::empty(), "canonicalize");
+transcripts! {
+    fn lines_arguments_and_json_values_are_answered_in_order_with_the_reason_and_a_hint() { check(&Site::empty(), "canonicalize") }
 }

@@ -5,12 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use crate::demo::Demo;
 use crate::fixture::{ADA, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
-use crate::transcript::check_serving;
+use crate::transcript::{check_with_people, transcripts};
 
-#[test]
-fn lookup_asks_the_running_service_and_stats_count_what_is_held() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "commands");
+transcripts! {
+    fn lookup_asks_the_running_service_and_stats_count_what_is_held() { check_with_people("commands") }
 }
 
 #[test]

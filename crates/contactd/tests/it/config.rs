@@ -2,7 +2,7 @@
 
 use crate::http::Request;
 use crate::service::{PHONE, Service, Site};
-use crate::transcript::check;
+use crate::transcript::{check, transcripts};
 
 #[test]
 fn a_network_from_the_file_is_served_like_the_others() {
@@ -34,12 +34,7 @@ fn limits_from_the_file_are_applied() {
     assert_eq!(reply.status, 413);
 }
 
-#[test]
-fn a_store_that_cannot_be_used_is_refused_and_its_password_is_never_shown() {
-    check(&Site::empty(), "store");
-}
-
-#[test]
-fn a_check_reports_every_error_with_its_line_and_a_suggestion() {
-    check(&Site::empty(), "config");
+transcripts! {
+    fn a_store_that_cannot_be_used_is_refused_and_its_password_is_never_shown() { check(&Site::empty(), "store") }
+    fn a_check_reports_every_error_with_its_line_and_a_suggestion() { check(&Site::empty(), "config") }
 }

@@ -7,7 +7,7 @@ use crate::audit::until_signed;
 use crate::fixture::{ADA, NOBODY};
 use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Service, Site, assert_has, eventually};
-use crate::transcript::check_api;
+use crate::transcript::{check_api, transcripts};
 
 /// A name that is code in a page and a formula in a spreadsheet.
 const HOSTILE: &str = "=HYPERLINK(\"x\",\"<img src=x onerror=alert(1)>\")";
@@ -52,16 +52,11 @@ fn pages_have_every_line_once_while_more_are_written() {
     assert_eq!(Value::from(without_kind(&shown)), expected);
 }
 
-#[test]
-fn filters_choose_lines_by_what_they_say() {
-    let (service, token) = Service::with_people();
-    check_api(&service, &token, "privacy", "api_filters");
-}
-
-#[test]
-fn nonsense_in_a_query_is_refused_with_what_to_do_and_without_requests_answers_are_empty() {
-    let service = Site::empty().serve();
-    check_api(&service, "", "admin", "api_audit");
+transcripts! {
+    fn filters_choose_lines_by_what_they_say() { check_api(&Service::with_people(), "privacy", "api_filters") }
+    fn nonsense_in_a_query_is_refused_with_what_to_do_and_without_requests_answers_are_empty() {
+        check_api(&(Site::empty().serve(), String::new()), "admin", "api_audit")
+    }
 }
 
 #[test]

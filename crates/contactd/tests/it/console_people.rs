@@ -7,7 +7,7 @@ use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::http::Request;
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
-use crate::transcript::check_api;
+use crate::transcript::{check_api, transcripts};
 use crate::waiting::Elsewhere;
 
 const SHARED: &str = "desk@example.com";
@@ -22,10 +22,16 @@ fn with_shared_address() -> (Service, String) {
     (site.serve(), token)
 }
 
-#[test]
-fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_record() {
-    let (service, token) = Service::with_people();
-    check_api(&service, &token, "privacy", "api_search");
+transcripts! {
+    fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_record() {
+        check_api(&Service::with_people(), "privacy", "api_search")
+    }
+    fn more_than_ten_people_are_opted_out_only_if_their_number_is_confirmed() {
+        check_api(&with_shared_address(), "privacy", "api_people")
+    }
+    fn an_erasure_does_what_was_seen_or_nothing() { check_api(&with_shared_address(), "privacy", "api_erase") }
+    fn a_correction_is_given_out_and_a_removal_takes_it_back() { check_api(&Service::with_people(), "privacy", "api_correct") }
+    fn a_correction_replaces_the_wrong_entry_and_nothing_else() { check_api(&Service::with_people(), "privacy", "api_replace") }
 }
 
 #[test]
@@ -52,18 +58,6 @@ fn of_an_address_that_twelve_people_have_a_search_shows_all_and_a_report_only_th
         "the number is not what was asked about"
     );
     assert!(report.get("shared").is_none(), "a report for the person names nobody else");
-}
-
-#[test]
-fn more_than_ten_people_are_opted_out_only_if_their_number_is_confirmed() {
-    let (service, token) = with_shared_address();
-    check_api(&service, &token, "privacy", "api_people");
-}
-
-#[test]
-fn an_erasure_does_what_was_seen_or_nothing() {
-    let (service, token) = with_shared_address();
-    check_api(&service, &token, "privacy", "api_erase");
 }
 
 #[test]
@@ -132,18 +126,6 @@ fn an_erasure_that_has_to_wait_is_a_job_and_the_opt_out_is_in_force_at_once() {
     let room = service.data().join("console").join("jobs");
     let kept = std::fs::read_dir(&room).map(Iterator::count).unwrap_or_default();
     assert_eq!(kept, 0, "nothing of it is on disk");
-}
-
-#[test]
-fn a_correction_is_given_out_and_a_removal_takes_it_back() {
-    let (service, token) = Service::with_people();
-    check_api(&service, &token, "privacy", "api_correct");
-}
-
-#[test]
-fn a_correction_replaces_the_wrong_entry_and_nothing_else() {
-    let (service, token) = Service::with_people();
-    check_api(&service, &token, "privacy", "api_replace");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::audit::Faulty;
 use crate::fixture::{ADA, NOBODY};
 use crate::http::{Reply, Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site};
+use crate::transcript::{check, transcripts};
 
 const PAGE: &str = "https://app.example.com";
 const CONFIG: &str = "[cors]\nallow_origins = [\"https://app.example.com\", \"http://localhost:3000\"]\n";
@@ -155,7 +156,6 @@ fn without_a_list_no_page_may_call() {
     assert_eq!((reply.status, cors_headers(&reply)), (200, vec![]));
 }
 
-#[test]
-fn an_origin_that_no_browser_sends_is_refused_at_start_with_the_line_of_the_list() {
-    crate::transcript::check(&Site::empty(), "cors");
+transcripts! {
+    fn an_origin_that_no_browser_sends_is_refused_at_start_with_the_line_of_the_list() { check(&Site::empty(), "cors") }
 }

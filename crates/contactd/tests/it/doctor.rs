@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::ADA;
 use crate::service::{Output, PHONE, Site, could_not_run};
+use crate::transcript::{check, transcripts};
 
 /// A user who is not root.
 const OTHER: u32 = 65_534;
@@ -194,51 +195,14 @@ fn serve_refuses_keys_that_others_can_read_and_warns_about_a_group() {
     let token = site.token(&[]);
     let key = site.data().join("keys/digest-001.key");
     let name = key.display();
-    chmod(&key, 0o644);
-    let flags =
-        ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "human"];
-    site.run(&flags)
-        .says(1, format!("contactd: other users can read {name}; run `chmod 600 {name}` and start again\n"));
-    let message = format!("other users can read {name}, so `serve` does not start");
-    let expected = finding("permissions", "fail", &message, &format!("chmod 600 {name}"));
-    finds(&site.run(&["doctor", "--json"]), 1, &expected);
-    chmod(&key, 0o640);
-    let advice = format!("chmod 600 {name}, unless the group has to read them");
-    let expected = finding("permissions", "warn", &format!("the group can read {name}"), &advice);
-    finds(&site.run(&["doctor", "--json"]), 0, &expected);
+    check(&site, "key_modes");
     let warning = format!("the group can read {name}; unless it has to, run `chmod 600 {name}`");
     let service = site.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     assert_eq!(service.logged("WARN"), [warning]);
 }
 
-#[test]
-fn doctor_creates_no_store() {
-    let site = Site::empty();
-    std::fs::create_dir(site.data()).expect("a directory");
-    let empty = site.run(&["doctor", "--json"]);
-    assert_eq!(
-        (empty.code, &found(&empty, "data")[0]["message"]),
-        (
-            1,
-            &format!("there is no data directory at {}: it has no contactd.db", site.data().display()).into()
-        )
-    );
-    assert_eq!(files(&site.data()), [""; 0].map(PathBuf::from));
-}
-
-#[test]
-fn a_password_in_a_file_that_others_can_read_is_reported() {
-    let site = Site::with_people();
-    let file = site.file("with-password.toml", "store = \"postgres://ada:S3cret@127.0.0.1:1/contacts\"\n");
-    let set = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("sets");
-    let store = [("CONTACTD_STORE", "sqlite")];
-    let examined = || site.run_with(&["doctor", "--config", &file], "", &store).stdout;
-    set(0o644);
-    let found = examined();
-    let words =
-        format!("warn  permissions   other users can read {file}, and the password of the database in it\n");
-    assert!(found.contains(&words) && !found.contains("S3cret"), "{found}");
-    set(0o640);
-    assert!(!examined().contains("password"));
+transcripts! {
+    fn doctor_creates_no_store() { check(&Site::empty(), "no_data") }
+    fn a_password_in_a_file_that_others_can_read_is_reported() { check(&Site::with_people(), "password_in_file") }
 }

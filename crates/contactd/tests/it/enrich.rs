@@ -1,8 +1,8 @@
 //! Enriching a CSV through a running service.
 
 use crate::fixture::ADA;
-use crate::service::{Service, Site};
-use crate::transcript::check_serving;
+use crate::service::Service;
+use crate::transcript::{check_serving, check_with_people, transcripts};
 
 fn enrich(
     service: &Service,
@@ -16,10 +16,11 @@ fn enrich(
     service.site.run(&args)
 }
 
-#[test]
-fn no_cell_is_run_as_a_formula() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "enrich");
+transcripts! {
+    fn no_cell_is_run_as_a_formula() { check_with_people("enrich") }
+    fn errors_are_reported_and_no_value_is_written_to_the_wrong_place() {
+        check_serving(&Service::with(&["--quota", "1/month"], ""), "enrich_refused")
+    }
 }
 
 #[test]
@@ -31,13 +32,6 @@ fn it_waits_for_a_rate_limit() {
     let output = enrich(&service, &token, &input, "out.csv", &["--only", "phone", "--json"]);
     assert_eq!((output.code, &output.json()["phone"]["not_found"]), (0, &20.into()), "{output:?}");
     assert!(started.elapsed().as_secs_f64() > 1.0, "it waited");
-}
-
-#[test]
-fn errors_are_reported_and_no_value_is_written_to_the_wrong_place() {
-    let site = Site::with_people();
-    let token = site.token(&["--quota", "1/month"]);
-    check_serving(&site.serve(), &token, "enrich_refused");
 }
 
 #[test]

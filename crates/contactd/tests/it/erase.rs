@@ -7,7 +7,7 @@ use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
 use crate::http::{Request, profile_body};
 use crate::progress::{BINARY, on_a_terminal};
 use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
-use crate::transcript::{check, check_serving};
+use crate::transcript::{check, check_with_people, transcripts};
 
 /// The files below a directory that contain one of these texts.
 pub(crate) fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
@@ -104,16 +104,10 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     check(&service.site, "access");
 }
 
-#[test]
-fn a_report_by_address_does_not_deny_what_was_disclosed_while_another_profile_held_it() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "by_address");
-}
-
-#[test]
-fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "by_number");
+transcripts! {
+    fn a_report_by_address_does_not_deny_what_was_disclosed_while_another_profile_held_it() { check_with_people("by_address") }
+    fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() { check_with_people("by_number") }
+    fn a_source_may_have_a_maximum_age() { check(&Site::with_people(), "max_age") }
 }
 
 #[test]
@@ -154,13 +148,6 @@ fn in_seconds(seconds: u64) -> String {
         .args(["-u", "-d", &format!("{seconds} seconds"), "+%FT%TZ"])
         .output();
     String::from_utf8(date.expect("date is there").stdout).expect("ASCII").trim().to_owned()
-}
-
-#[test]
-fn a_source_may_have_a_maximum_age() {
-    let site = Site::with_people();
-    site.file("people.csv", PEOPLE);
-    check(&site, "max_age");
 }
 
 #[test]

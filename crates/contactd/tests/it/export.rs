@@ -1,12 +1,8 @@
 //! An export can be imported again.
 
-use crate::fixture::PEOPLE;
 use crate::service::Site;
-use crate::transcript::check;
+use crate::transcript::{check, transcripts};
 
-#[test]
-fn an_export_imported_elsewhere_gives_the_same_export() {
-    let site = Site::empty();
-    site.file("people.csv", PEOPLE);
-    check(&site, "export");
+transcripts! {
+    fn an_export_imported_elsewhere_gives_the_same_export() { check(&Site::empty(), "export") }
 }

@@ -5,11 +5,11 @@ use std::io::Write;
 use crate::audit::fault_library;
 use crate::fixture::many;
 use crate::service::Site;
-use crate::transcript::check;
+use crate::transcript::{check, transcripts};
 
-#[test]
-fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
-    check(&Site::empty(), "odd");
+transcripts! {
+    fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() { check(&Site::empty(), "odd") }
+    fn a_source_is_replaced_by_its_own_rows_and_not_by_an_empty_file() { check(&Site::empty(), "replaced_by_its_own") }
 }
 
 #[test]
@@ -26,11 +26,6 @@ fn a_thousand_columns_and_a_field_of_ten_megabytes_are_accepted() {
         (output.code, &output.json()["profilesNew"], &output.json()["rejected"]),
         (0, &1.into(), &1.into())
     );
-}
-
-#[test]
-fn a_source_is_replaced_by_its_own_rows_and_not_by_an_empty_file() {
-    check(&Site::empty(), "replaced_by_its_own");
 }
 
 #[test]

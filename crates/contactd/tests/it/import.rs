@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE, many};
 use crate::parquet;
-use crate::service::{Service, Site, assert_has};
-use crate::transcript::{check, check_serving};
+use crate::service::{Site, assert_has};
+use crate::transcript::{check, check_with_people, transcripts};
 
 fn import(site: &Site, csv: impl AsRef<[u8]>, flags: &[&str]) -> (i32, serde_json::Value) {
     let output = site.run_with(&[&["import", "-", "--source", "crm", "--json"], flags].concat(), csv, &[]);
@@ -13,9 +13,12 @@ fn import(site: &Site, csv: impl AsRef<[u8]>, flags: &[&str]) -> (i32, serde_jso
     (output.code, report)
 }
 
-#[test]
-fn a_file_that_cannot_be_read_says_what_to_do_and_every_row_is_accounted_for() {
-    check(&Site::empty(), "import");
+transcripts! {
+    fn a_file_that_cannot_be_read_says_what_to_do_and_every_row_is_accounted_for() { check(&Site::empty(), "import") }
+    fn every_input_has_its_own_rejects_file_and_none_is_written_to_an_input() { check(&Site::empty(), "inputs") }
+    fn a_replaced_source_keeps_only_what_the_new_file_contains() { check_with_people("replaced") }
+    fn more_than_twenty_values_of_a_kind_for_one_profile_are_refused_in_the_order_of_the_file() { check(&Site::empty(), "crowd") }
+    fn rows_of_a_person_are_combined_in_the_order_of_the_file_wherever_they_are() { check(&Site::empty(), "combined") }
 }
 
 #[test]
@@ -46,11 +49,6 @@ fn a_killed_import_leaves_the_old_data_or_the_new_data() {
     }
     assert!(before > 0, "every import finished before its kill ({after} finished)");
     site.ok(&["import", &file, "--source", "kill-last"]);
-}
-
-#[test]
-fn every_input_has_its_own_rejects_file_and_none_is_written_to_an_input() {
-    check(&Site::empty(), "inputs");
 }
 
 /// An import that has read all people and waits for more, because its file is a pipe.
@@ -116,12 +114,6 @@ fn compressed_files_are_read_directly_and_broken_ones_are_reported() {
     }
     let stats = site.json(&["stats"]);
     assert!(!stats.to_string().contains("broken"), "{stats}");
-}
-
-#[test]
-fn a_replaced_source_keeps_only_what_the_new_file_contains() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "replaced");
 }
 
 /// Waits until an import is far enough to handle SIGINT itself, which it does before it reads.
@@ -191,9 +183,4 @@ fn parquet_means_the_same_as_csv_and_null_is_empty() {
     for cut in [4, file.len() / 2, file.len() - 4] {
         site.run_with(&["import", "-", "--source", "broken"], &file[..cut], &[]).mentions(1, "Parquet");
     }
-}
-
-#[test]
-fn more_than_twenty_values_of_a_kind_for_one_profile_are_refused_in_the_order_of_the_file() {
-    check(&Site::empty(), "crowd");
 }

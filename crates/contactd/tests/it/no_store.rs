@@ -152,7 +152,6 @@ fn a_command_that_makes_the_data_directory_makes_it_for_its_owner_only() {
 #[test]
 fn every_command_that_changes_something_names_the_data_directory_it_used() {
     let site = Site::empty();
-    site.file("people.csv", PEOPLE);
     check(&site, "changes");
     let expected = format!("data directory {}", site.data().display());
     let service = site.serve();

@@ -2,7 +2,7 @@
 
 use crate::fixture::{ADA, ADA_PHONE, EVE, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
-use crate::transcript::{check, check_serving};
+use crate::transcript::{check, check_serving, transcripts};
 
 /// A service that two clients have asked: `crm-sync` for Ada's number twice, for her address and for nobody, `=ats` for her
 /// number and, without the right to, for her address.
@@ -36,9 +36,10 @@ fn a_period_begins_with_its_first_moment_and_ends_before_its_last() {
     assert_eq!(service.site.events(&["--until", last]), all[1..]);
 }
 
-#[test]
-fn who_received_a_number_is_summed_up_by_recipient() {
-    check(&asked().site, "questions");
+transcripts! {
+    fn who_received_a_number_is_summed_up_by_recipient() { check(&asked().site, "questions") }
+    fn a_report_says_which_value_each_recipient_received() { check(&asked().site, "report") }
+    fn retention_lists_the_rule_of_every_source_and_what_ends_next() { check(&Site::empty(), "retention") }
 }
 
 #[test]
@@ -68,20 +69,10 @@ fn without_an_index_the_answers_are_the_same() {
 }
 
 #[test]
-fn a_report_says_which_value_each_recipient_received() {
-    check(&asked().site, "report");
-}
-
-#[test]
 fn a_long_list_of_disclosures_is_summed_up_unless_all_are_wanted() {
     let (service, token) = Service::with_people();
     for _ in 0..50 {
         assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
     }
-    check_serving(&service, &token, "long_report");
-}
-
-#[test]
-fn retention_lists_the_rule_of_every_source_and_what_ends_next() {
-    check(&Site::empty(), "retention");
+    check_serving(&(service, token), "long_report");
 }

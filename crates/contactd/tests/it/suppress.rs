@@ -1,20 +1,13 @@
 //! Opting out, and staying opted out.
 
-use crate::fixture::{ADA, EVE, NOBODY, PEOPLE};
+use crate::fixture::{ADA, EVE, NOBODY};
 use crate::service::{PHONE, Service, Site, eventually};
-use crate::transcript::check_serving;
+use crate::transcript::{check_with_people, transcripts};
 
-#[test]
-fn a_person_is_opted_out_when_the_command_returns_and_stays_so_after_an_import() {
-    let (service, token) = Service::with_people();
-    service.site.file("people.csv", PEOPLE);
-    check_serving(&service, &token, "opted_out");
-}
-
-#[test]
-fn a_number_or_an_address_is_not_served_under_any_profile() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "value_opted_out");
+transcripts! {
+    fn a_person_is_opted_out_when_the_command_returns_and_stays_so_after_an_import() { check_with_people("opted_out") }
+    fn a_number_or_an_address_is_not_served_under_any_profile() { check_with_people("value_opted_out") }
+    fn a_list_accepts_what_an_import_accepts_and_invalid_lines_are_named() { check_with_people("suppress") }
 }
 
 #[test]
@@ -48,12 +41,6 @@ fn nothing_is_confirmed_if_the_server_cannot_be_reached() {
         service.site.run(command).mentions(1, "committed, not confirmed");
     }
     eventually("the change is applied anyway", || service.look_up(PHONE, &token, ADA).status == 404);
-}
-
-#[test]
-fn a_list_accepts_what_an_import_accepts_and_invalid_lines_are_named() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "suppress");
 }
 
 #[test]

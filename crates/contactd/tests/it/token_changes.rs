@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::fixture::ADA;
 use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
-use crate::transcript::check_serving;
+use crate::transcript::{check_with_people, transcripts};
 
 fn listed(site: &Site) -> Vec<Value> {
     site.list(&["token", "list"])
@@ -26,10 +26,8 @@ fn issued(output: &Output) -> (String, String) {
     (text("token"), text("id"))
 }
 
-#[test]
-fn an_update_says_what_it_changed_and_is_in_force_when_it_returns() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "token_update");
+transcripts! {
+    fn an_update_says_what_it_changed_and_is_in_force_when_it_returns() { check_with_people("token_update") }
 }
 
 #[test]

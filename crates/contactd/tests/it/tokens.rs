@@ -2,8 +2,8 @@
 
 use crate::fixture::ADA;
 use crate::http::Reply;
-use crate::service::{EMAIL, PHONE, Service, Site, eventually};
-use crate::transcript::check;
+use crate::service::{PHONE, Service, Site, eventually};
+use crate::transcript::{check, check_with_people, transcripts};
 
 fn id_of(site: &Site, name: &str) -> String {
     let list = site.list(&["token", "list"]);
@@ -30,28 +30,8 @@ fn a_revoked_token_is_refused_when_the_command_returns() {
     }
 }
 
-#[test]
-fn nobody_hides_lookups_in_a_report_behind_the_name_of_another_token() {
-    let (service, _) = Service::with_people();
-    let site = &service.site;
-    let first = site.ok(&["token", "create", "crm", "--scope", "phone"]);
-    assert_eq!(service.look_up(PHONE, &first, ADA).status, 200);
-    let refused = |name: &str| {
-        let id = id_of(site, "crm");
-        site.run(&["token", "create", name]).mentions(1, format!("`contactd token rotate {id}`"));
-    };
-    refused("crm");
-    site.ok(&["token", "revoke", "crm"]);
-    refused("crm");
-    refused(" CRM");
-    let next = site.ok(&["token", "rotate", "crm"]);
-    assert_eq!(service.look_up(PHONE, &first, ADA).status, 401, "what has ended stays so");
-    assert_eq!(service.look_up(PHONE, &next, ADA).status, 200);
-    assert_eq!(service.look_up(EMAIL, &next, ADA).status, 401, "the new token has the same scope");
-    let received = site.json(&["subject", ADA])["recipients"].clone();
-    let names: Vec<_> = received.as_array().expect("a list").iter().map(|by| &by["token"]).collect();
-    assert_eq!(names, ["crm"]);
-    assert_eq!(received[0]["tokenIds"].as_array().expect("ids").len(), 2, "{received}");
+transcripts! {
+    fn nobody_hides_lookups_in_a_report_behind_the_name_of_another_token() { check_with_people("same_name") }
 }
 
 #[test]

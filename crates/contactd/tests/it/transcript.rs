@@ -7,11 +7,22 @@
 use std::process::Command;
 use std::time::SystemTime;
 
-use crate::fixture::{ADA, EVE, MIRA, NOBODY};
+use crate::fixture::{ADA, EVE, MIRA, NOBODY, PEOPLE};
 use crate::service::{Output, Service, Site};
 
 /// Where `api` is.
 const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/transcripts/bin");
+
+/// Tests that are a transcript and nothing else, each on a line.
+macro_rules! transcripts {
+    ($(fn $name:ident() { $check:expr })+) => {
+        $(#[test]
+        fn $name() {
+            $check;
+        })+
+    };
+}
+pub(crate) use transcripts;
 
 /// Fails unless everything is as the file says.
 pub(crate) fn check(site: &Site, name: &str) {
@@ -19,14 +30,19 @@ pub(crate) fn check(site: &Site, name: &str) {
 }
 
 /// As [`check`], with a server that `contactd lookup` asks with this token.
-pub(crate) fn check_serving(service: &Service, token: &str, name: &str) {
+pub(crate) fn check_serving((service, token): &(Service, String), name: &str) {
     let url = format!("http://{}", service.public);
-    let env = [("CONTACTD_URL", url.as_str()), ("CONTACTD_TOKEN", token)];
+    let env = [("CONTACTD_URL", url.as_str()), ("CONTACTD_TOKEN", token.as_str())];
     Transcript { site: &service.site, names: Vec::new() }.check(name, &env);
 }
 
+/// As [`check_serving`], with the invented people in it.
+pub(crate) fn check_with_people(name: &str) {
+    check_serving(&Service::with_people(), name);
+}
+
 /// As [`check_serving`], with a new admin token of this role for `api`, which asks the admin API.
-pub(crate) fn check_api(service: &Service, token: &str, role: &str, name: &str) {
+pub(crate) fn check_api((service, token): &(Service, String), role: &str, name: &str) {
     let urls = [service.public, service.admin].map(|address| format!("http://{address}"));
     let admin = service.site.issue("admin-token", role, &["--role", role]);
     let env = [
@@ -76,7 +92,7 @@ impl Transcript<'_> {
         let bin = std::path::Path::new(env!("CARGO_BIN_EXE_contactd")).parent().expect("a directory");
         shell.args(["-c", &command]).env("PATH", format!("{}:{API}:/usr/bin:/bin", bin.display()));
         shell
-            .envs([("ADA", ADA), ("EVE", EVE), ("MIRA", MIRA), ("NOBODY", NOBODY)])
+            .envs([("ADA", ADA), ("EVE", EVE), ("MIRA", MIRA), ("NOBODY", NOBODY), ("PEOPLE", PEOPLE)])
             .envs(env.iter().copied());
         let Output { code, stdout, stderr } = Output::from(shell.output().expect("runs"));
         let code = if code == 0 { String::new() } else { code.to_string() };

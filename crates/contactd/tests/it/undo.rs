@@ -3,7 +3,7 @@
 use crate::erase::files_with;
 use crate::fixture::{ADA, ADA_PHONE, PEOPLE};
 use crate::service::{PHONE, Service, Site};
-use crate::transcript::{check, check_serving};
+use crate::transcript::{check, check_with_people, transcripts};
 
 /// A file of one row for each of these people, each with its own number and address.
 fn rows(people: impl Iterator<Item = u32>) -> String {
@@ -17,9 +17,11 @@ fn rows(people: impl Iterator<Item = u32>) -> String {
     rows
 }
 
-#[test]
-fn undoing_a_large_replacement_gives_the_same_export_byte_for_byte() {
-    check(&Site::empty(), "large_undo");
+transcripts! {
+    fn undoing_a_large_replacement_gives_the_same_export_byte_for_byte() { check(&Site::empty(), "large_undo") }
+    fn what_was_removed_since_stays_gone_and_the_rest_comes_back_while_serving() { check_with_people("removed_since") }
+    fn the_newest_import_of_a_source_is_undone_first_and_as_long_as_it_is_kept() { check(&Site::empty(), "undo") }
+    fn a_file_of_one_row_does_not_replace_a_large_source_by_mistake() { check(&Site::empty(), "one_row") }
 }
 
 #[test]
@@ -49,22 +51,6 @@ fn somebody_who_was_erased_since_is_nowhere_after_an_undo() {
     assert_eq!(site.json(&["subject", ADA])["held"], serde_json::json!([]));
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
     assert_eq!(site.json(&["stats"])["keptForUndo"]["details"], 0);
-}
-
-#[test]
-fn what_was_removed_since_stays_gone_and_the_rest_comes_back_while_serving() {
-    let (service, token) = Service::with_people();
-    check_serving(&service, &token, "removed_since");
-}
-
-#[test]
-fn the_newest_import_of_a_source_is_undone_first_and_as_long_as_it_is_kept() {
-    check(&Site::empty(), "undo");
-}
-
-#[test]
-fn a_file_of_one_row_does_not_replace_a_large_source_by_mistake() {
-    check(&Site::empty(), "one_row");
 }
 
 #[test]

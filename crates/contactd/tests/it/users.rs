@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::fixture::ADA;
 use crate::service::Site;
-use crate::transcript::check;
+use crate::transcript::{check, transcripts};
 
 fn create(site: &Site, name: &str, role: &str) -> String {
     site.ok(&["user", "create", name, "--role", role])
@@ -19,14 +19,9 @@ fn admin_tokens(site: &Site) -> Vec<Value> {
     site.list(&["admin-token", "list"])
 }
 
-#[test]
-fn a_password_is_shown_once_and_every_change_of_a_user_is_on_record() {
-    check(&Site::empty(), "users");
-}
-
-#[test]
-fn the_last_admin_is_kept_and_mistakes_repeat_nothing_that_was_typed() {
-    check(&Site::empty(), "users_refused");
+transcripts! {
+    fn a_password_is_shown_once_and_every_change_of_a_user_is_on_record() { check(&Site::empty(), "users") }
+    fn the_last_admin_is_kept_and_mistakes_repeat_nothing_that_was_typed() { check(&Site::empty(), "users_refused") }
 }
 
 #[test]

@@ -165,6 +165,22 @@ const MUCH_LATER: &str = "UPDATE changes SET changed_at = changed_at - interval 
     UPDATE counters SET number = number + 2000";
 
 #[tokio::test]
+async fn the_change_at_which_all_nodes_stand_stays_however_old_it_is() {
+    let (url, store) = new().await;
+    sql(
+        &url,
+        "UPDATE counters SET number = 3000;
+         INSERT INTO nodes (id, name, version, access_number, details_number) VALUES ('a', 'a', '1', 50, 60);
+         INSERT INTO changes SELECT counter, number, decode(md5(counter || number), 'hex'), now() - interval '8 days'
+             FROM (VALUES ('access', 49), ('access', 50), ('details', 60), ('details', 3000)) AS made (counter, number)",
+    );
+    store.suppress(&[digest(1)], now(), None).await.expect("suppresses");
+    store.tidy().await.expect("tidies");
+    let left = sql(&url, "SELECT counter, number FROM changes ORDER BY counter, number");
+    assert_eq!(left, "access|50\naccess|3001\ndetails|60\ndetails|3000");
+}
+
+#[tokio::test]
 async fn changes_of_the_last_hour_and_the_newest_thousand_stay() {
     let (url, store) = new().await;
     sql(

@@ -1,6 +1,7 @@
 //! Units of quotas, leased to nodes.
 
-use contactd_core::{LeasedUnits, Period};
+use contactd_core::store::{Tokens, Usage};
+use contactd_core::{LeasedUnits, Period, Timestamp, Token, TokenSecret, UsageDelta};
 use contactd_store_postgres::{PostgresStore, QuotaKey, Registration, Speaker, UnitsAsked};
 use contactd_testing::TestServer;
 
@@ -64,6 +65,29 @@ async fn nodes_are_given_no_more_than_the_quota_and_what_they_give_back_goes_to_
     store.leave("a", b"a").await.expect("leaves");
     let refused = store.lease_units("a", b"a", &[asked("f", 7, 7, 1)]).await.expect("asks");
     assert_eq!(refused, None, "it does not run as a node any more");
+}
+
+#[tokio::test]
+async fn usage_counts_for_nodes_without_a_lease_and_for_those_that_were_forgotten() {
+    let (_, store) = new().await;
+    let secret = TokenSecret::generate().expect("random");
+    let token = Token::new("crm", Timestamp::from_seconds(1)).expect("random");
+    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let family = token.family.as_str();
+    let counted = |hits| UsageDelta { token: token.id.clone(), hits, ..UsageDelta::default() };
+    // Of a store that was moved into the cluster, of a node, and of another day.
+    store.record_usage(&[counted(1)], Timestamp::start_of_day(DAY)).await.expect("stores");
+    let of_a = [(DAY, counted(4)), (DAY - 1, counted(100)), (DAY + 1, counted(100))];
+    store.store_usage("a", &of_a).await.expect("stores");
+    register(&store, "a", b"a").await;
+    register(&store, "b", b"b").await;
+    assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await, leased(0, 0, 15, false));
+    let first = UnitsAsked { is_first: true, ..asked(family, 2, 2, 3) };
+    assert_eq!(lease(&store, "a", first).await, leased(7, 3, 12, false), "never less than what it stored");
+    assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await.free, 12, "what is leased counts instead");
+    store.leave("a", b"a").await.expect("leaves");
+    store.forget_node("a").await.expect("forgets");
+    assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await.free, 15, "what is stored counts again");
 }
 
 #[tokio::test]
