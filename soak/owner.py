@@ -271,6 +271,8 @@ def case(home, number, seed, options):
         done = manipulate(home, database, chosen) if number >= 0 else []
         command = chosen.choice(COMMANDS) if number >= 0 else COMMANDS[-1 - number]
         said = run(command, work / "home", url) if command else (0, "", "")
+        if options.only is not None:
+            print(command, *said)
         if number >= 0 and chosen.random() < 0.5:
             home.server.sql(DROP_HOOKS, database)
             done.append("rules and triggers are dropped again")

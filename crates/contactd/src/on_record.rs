@@ -108,15 +108,17 @@ impl ActionRecorder {
 
     /// Ships what a command has put into the journal of a node that does not run: it may never run, and the other machines of the
     /// cluster trust only what is shipped. What is not shipped now is shipped by the next command or server.
-    async fn ship(&self) {
-        let (Some(_), Some(services)) = (&self.of_node, self.services()) else { return };
+    async fn ship(&self) -> Result<(), NotRecorded> {
+        let (Some(_), Some(services)) = (&self.of_node, self.services()) else { return Ok(()) };
         let mut lines = None;
         loop {
             match services.audits.ship_some(&mut lines).await {
                 Ok(Some(shipped)) if shipped.has_more => {}
-                Ok(_) => return,
+                Ok(_) => return Ok(()),
                 Err(error) => {
-                    return tracing::warn!(%error, "what was done is on record here, and is shipped later");
+                    let why =
+                        format!("it is in the journal of this machine, which cannot be shipped now: {error}");
+                    return Err(unavailable(&why));
                 }
             }
         }
@@ -149,8 +151,7 @@ impl ActionRecorder {
         match blocking(|| control::ask(&self.dir, &format!("{} {text}", control::RECORD))) {
             Ok(ControlAnswer::NoServer) => {
                 let recorded = written(self.open_briefly().await?.record(entry));
-                self.ship().await;
-                recorded
+                recorded.and(self.ship().await)
             }
             answer => recorded(answer),
         }
@@ -193,8 +194,7 @@ impl ActionRecorder {
                 let journal = self.open_briefly().await?;
                 let collected = self.collect_into(&journal, stored).await;
                 drop(journal);
-                self.ship().await;
-                collected
+                collected.and(self.ship().await)
             }
             answer => recorded(answer),
         }

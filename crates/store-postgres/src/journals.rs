@@ -4,7 +4,9 @@
 //! makes it happen once.
 
 use async_trait::async_trait;
-use contactd_core::store::{CopiedLine, CopyStep, EntryPlace, JournalCopies, ShippedJournal, Stored};
+use contactd_core::store::{
+    CopiedLine, CopyStep, EntryPlace, JournalCopies, ShippedJournal, StoreError, Stored,
+};
 use contactd_core::{AuditPosition, ShortDigest, SignedLine, Timestamp};
 use tokio_postgres::Row;
 
@@ -206,7 +208,9 @@ async fn add(store: &PostgresStore, work: &Work, step: CopyStep<'_>) -> Tried<bo
         let numbers: Vec<i64> = lines.iter().map(|line| signed(line.seq)).collect();
         let begin: Vec<bool> = lines.iter().map(|line| line.begins_segment).collect();
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        work.execute(ADD_LINES, &[&copy, &numbers, &begin, &texts]).await?;
+        if work.execute(ADD_LINES, &[&copy, &numbers, &begin, &texts]).await? != lines.len() as u64 {
+            return Err(not_kept());
+        }
     }
     let earlier = step.seals.iter().map(|(seq, text)| (signed(*seq), text.as_str()));
     let sealed = |line: &&SignedLine| line.is_seal;
@@ -218,8 +222,16 @@ async fn add(store: &PostgresStore, work: &Work, step: CopyStep<'_>) -> Tried<bo
     let removed = step.lines.iter().filter_map(|line| line.retires).max().unwrap_or(0);
     let AuditPosition { segment, offset, seq, chain } = step.to;
     let (segment, offset, seq, removed) = (signed(segment), signed(offset), signed(seq), signed(removed));
-    work.execute(MOVE, &[&copy, &segment, &offset, &seq, &&chain[..], &removed]).await?;
-    Ok(true)
+    match work.execute(MOVE, &[&copy, &segment, &offset, &seq, &&chain[..], &removed]).await? {
+        1 => Ok(true),
+        _ => Err(not_kept()),
+    }
+}
+
+fn not_kept() -> Failure {
+    let why = "the database does not keep what nodes ship of their journals: look for rules and triggers on journal_copies and \
+               journal_lines; `contactd doctor` names them";
+    StoreError::Tampered(why.to_owned()).into()
 }
 
 fn shipped(row: &Row) -> Tried<ShippedJournal> {
