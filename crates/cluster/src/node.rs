@@ -30,7 +30,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node. This returns at once; lookups may be answered as soon as its lease holds, which needs a complete copy.
+    /// Starts a node. This returns at once; lookups may be answered as soon as its lease holds, which needs a complete copy. What the
+    /// local files hold is overwritten: whoever opens them makes sure that they are a copy.
     pub fn start(settings: NodeSettings) -> Result<Self, NodeError> {
         let mut state = State::default();
         if let Some(copied) = settings.local.copy_state()? {

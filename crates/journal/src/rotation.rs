@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::epoch::EpochKeys;
 
-/// What the writer and this thread hand to each other.
+/// Keys and seals on their way between the two threads.
 #[derive(Default)]
 pub(crate) struct Rotation {
     pub(crate) state: Mutex<State>,
