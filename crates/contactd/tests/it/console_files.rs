@@ -122,7 +122,7 @@ fn an_erasure_takes_what_is_being_sent_and_what_a_running_import_used() {
         let sent = id_of(&upload(
             &operator,
             "many.csv",
-            format!("{people}{}", &many("quell", 40_000)["profileUrl,phone,email\n".len()..]),
+            format!("{people}{}", &many("quell", 20_000)["profileUrl,phone,email\n".len()..]),
         ));
         let import = json!({ "upload": sent, "source": "partner", "maxRejects": "50%" });
         let started = operator.post("/imports", &import);
