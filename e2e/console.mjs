@@ -56,7 +56,7 @@ export class Site {
     this.server.stderr.resume();
     this.base = `${this.base}/admin/`;
     this.browser = await chromium.launch({
-      executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium',
+      executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium-headless-shell',
       args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
     });
   }

@@ -4,7 +4,7 @@
 //   npm ci && npm test
 //
 //   CONTACTD_BIN   the server to test (default ../target/release/contactd)
-//   CHROMIUM_BIN   the browser (default /usr/bin/chromium)
+//   CHROMIUM_BIN   the browser (default /usr/bin/chromium-headless-shell)
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -17,7 +17,7 @@ import { chromium } from 'playwright-core';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const binary = path.resolve(here, process.env.CONTACTD_BIN ?? '../target/release/contactd');
-const browserBinary = process.env.CHROMIUM_BIN ?? '/usr/bin/chromium';
+const browserBinary = process.env.CHROMIUM_BIN ?? '/usr/bin/chromium-headless-shell';
 const browserArgs = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync',

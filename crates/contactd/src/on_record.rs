@@ -214,13 +214,12 @@ impl ActionRecorder {
             let _turn = self.turn.lock().await;
             services.audits.collect(record).await
         };
-        let is_written = collected.map_err(|error| unavailable(&error.to_string()))?;
-        match stored {
-            [] => written(is_written),
-            _ if is_written => self.shown(stored).await,
-            // Some could not be written. These may have been.
-            _ => self.shown(stored).await.or_else(|_| written(false)),
+        let all = collected.map_err(|error| unavailable(&error.to_string())).and_then(written);
+        if stored.is_empty() {
+            return all;
         }
+        // These may be in signed lines, even if others could not be written or the outbox could not be changed.
+        self.shown(stored).await.or_else(|why| all.and(Err(why)))
     }
 
     /// Makes sure that signed lines have these entries. Another node may have taken them: then this waits until it has shipped them.
