@@ -13,7 +13,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
+
+import { launch } from './browser.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const binary = path.resolve(here, process.env.CONTACTD_BIN ?? '../target/release/contactd');
@@ -55,10 +56,7 @@ export class Site {
     }
     this.server.stderr.resume();
     this.base = `${this.base}/admin/`;
-    this.browser = await chromium.launch({
-      executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium-headless-shell',
-      args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-    });
+    this.browser = await launch();
   }
 
   async end() {

@@ -12,7 +12,8 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
+
+import { launch } from './browser.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const binary = path.resolve(here, process.env.CONTACTD_BIN ?? '../target/release/contactd');
@@ -39,10 +40,7 @@ before(async () => {
     [, token] = line.match(/Bearer (ctd_\w+)/) ?? [];
     if (token) break;
   }
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium-headless-shell',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-  });
+  browser = await launch();
 });
 
 after(async () => {

@@ -4,7 +4,7 @@
 //   npm ci && npm test
 //
 //   CONTACTD_BIN   the server to test (default ../target/release/contactd)
-//   CHROMIUM_BIN   the browser (default /usr/bin/chromium-headless-shell)
+//   CHROMIUM_BIN   see browser.mjs
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -13,15 +13,11 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
+
+import { launch } from './browser.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const binary = path.resolve(here, process.env.CONTACTD_BIN ?? '../target/release/contactd');
-const browserBinary = process.env.CHROMIUM_BIN ?? '/usr/bin/chromium-headless-shell';
-const browserArgs = [
-  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
-];
 const START_MS = 30_000;
 const STOP_MS = 40_000;
 const COMPANY_URL = 'https://www.linkedin.com/company/example';
@@ -141,7 +137,7 @@ describe('documentation page', { timeout: 180_000 }, () => {
 
   before(async () => {
     server = await startServer();
-    browser = await chromium.launch({ executablePath: browserBinary, args: browserArgs });
+    browser = await launch();
   });
 
   after(async () => {

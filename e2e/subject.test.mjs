@@ -11,7 +11,8 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { chromium } from 'playwright-core';
+
+import { launch } from './browser.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const binary = path.resolve(here, process.env.CONTACTD_BIN ?? '../target/release/contactd');
@@ -44,10 +45,7 @@ before(async () => {
     server.kill('SIGTERM');
     await once(server, 'exit');
   }
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium-headless-shell',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-  });
+  browser = await launch();
 });
 
 after(async () => {
