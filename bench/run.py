@@ -9,7 +9,7 @@ with a token and a body, cycling through 20,000 profiles. Rounds are interleaved
 every server once, and ratios are computed within a round. CPU time is user + system time of the whole
 process tree, divided by requests. nginx sends a constant answer, which shows what the machine can do.
 The simple peers are measured with a million profiles. Then contactd alone: start time, memory, size on
-disk, latency at half load and with a cold page cache (alone.py), and the micro-benchmarks of its parts.
+disk, latency at half load and with a cold page cache (alone.py).
 
 Installs what it needs (Debian packages as root, PyPI and npm packages under target/bench) and
 writes the table with its raw numbers to bench/runs/.
@@ -20,9 +20,7 @@ import json
 import os
 import pathlib
 import platform
-import re
 import statistics
-import subprocess
 
 import alone
 import stage
@@ -68,19 +66,6 @@ def summary(results, memory):
     return table, "\n".join(lines)
 
 
-def micro():
-    """Runs the micro-benchmarks. Returns the median by name, as printed."""
-    out = subprocess.run(["cargo", "bench", "-q", "-p", "contactd-profile", "-p", "contactd-core", "-p", "contactd-store-sqlite"],
-                         cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    found, group = {}, ""
-    for line in out.splitlines():
-        if name := re.match(r"[├╰]─ (\S+)", line):
-            group = name.group(1)
-        if figures := re.match(r"(   |│  )?[├╰]─ (\S.*?)\s+[\d.]+ \S+\s+│ [\d.]+ \S+\s+│ ([\d.]+ \S+)", line):
-            found[f"{group} {figures.group(2)}" if figures.group(1) else group] = figures.group(3)
-    return found
-
-
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--profiles", type=int, nargs="+", default=[1_000_000, 10_000_000])
@@ -88,7 +73,6 @@ def main():
     arguments.add_argument("--seconds", type=int, default=5)
     arguments.add_argument("--peers", nargs="*", default=["roapi", "fastify", "fastapi"], help="servers to measure besides nginx, with a million profiles")
     arguments.add_argument("--load-only", action="store_true", help="only the comparison under load")
-    arguments.add_argument("--no-micro", action="store_true", help="without the micro-benchmarks")
     arguments.add_argument("--no-write", action="store_true", help="print only")
     arguments.add_argument("--binary", type=pathlib.Path, help="a contactd that is built already")
     args = arguments.parse_args()
@@ -108,8 +92,6 @@ def main():
                   "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"}
         if not args.load_only:
             report["alone"] = alone.measure(profiles, data, tokens, table["contactd"]["requestsPerSecond"])
-            if profiles == args.profiles[0] and not args.no_micro:
-                report["micro"] = micro()
             text += "\n\n" + shown(report)
         print(text, flush=True)
         if not args.no_write:
@@ -130,7 +112,6 @@ def shown(report):
               for name in ("contactd", "nginx")),
             ("latency with a cold page cache", f"p50 {cold['p50Micros']} µs, p99 {cold['p99Micros']} µs "
                                                f"({cold['pagesFromDiskPerLookup']} pages from disk per lookup, one client)")]
-    rows += [(f"`{name}`", median) for name, median in report.get("micro", {}).items()]
     return "\n".join(["| contactd alone | |", "|---|---|", *(f"| {name} | {figure} |" for name, figure in rows)])
 
 

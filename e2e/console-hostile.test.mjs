@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Site } from './console.mjs';
+import { PAGES, Site } from './console.mjs';
 
 const TAG = '<img src=x onerror=window.pwned=1><script>window.pwned=1</script>';
 const EVIL = `${TAG}"'>`;
@@ -30,8 +30,7 @@ test('a hostile data set renders harmlessly in every page', async () => {
     const seen = await page.evaluate(() => ({ pwned: window.pwned ?? 0, elements: document.querySelectorAll('body img, body script:not([type=module]), main b').length }));
     assert.deepEqual(seen, { pwned: 0, elements: 0 }, what);
   };
-  const pages = ['overview', 'people', 'opt-outs', 'imports', 'imports/new', 'export', 'retention', 'tokens', 'usage', 'audit', 'audit/recipients', 'audit/proof', 'system', 'users', 'jobs', 'account'];
-  for (const route of pages) {
+  for (const route of PAGES) {
     await site.go(page, route);
     await look(route);
   }

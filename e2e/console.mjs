@@ -23,6 +23,9 @@ const pictures = process.env.CONTACTD_PICTURES && path.resolve(process.env.CONTA
 
 export const PASSWORD = 'correct horse battery';
 
+/** The pages of an admin. */
+export const PAGES = ['overview', 'people', 'opt-outs', 'imports', 'imports/new', 'export', 'retention', 'tokens', 'usage', 'audit', 'audit/recipients', 'audit/proof', 'system', 'users', 'jobs', 'account'];
+
 /** Pages that everybody sees at these sizes. */
 export const SIZES = { wide: { viewport: { width: 1280, height: 900 } }, narrow: { viewport: { width: 360, height: 780 } }, dark: { viewport: { width: 1280, height: 900 }, colorScheme: 'dark' } };
 

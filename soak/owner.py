@@ -287,11 +287,13 @@ def case(home, number, seed, options):
 
         def is_new_silent():
             deadline = time.monotonic() + 15
-            while not new.is_ready():
+            while " ERROR " not in (work / "new.log").read_text():
+                if new.is_ready():
+                    return False
                 if time.monotonic() > deadline or new.process.poll() is not None:
-                    return True
+                    break
                 time.sleep(0.1)
-            return " ERROR " in (work / "new.log").read_text()
+            return True
 
         # What is noticed early need not be asked about. Verifying repairs the index, so it comes after the questions.
         result["told"] = {}
