@@ -32,6 +32,8 @@ struct Follower<'a> {
     shared: &'a Shared,
     is_registered: bool,
     next_heartbeat: Instant,
+    /// Whether the database had forgotten this node: its copy is replaced.
+    is_forgotten: bool,
     /// The sum of the rows that this node holds, if they were sealed.
     sum: Option<(StateKey, RowSum)>,
     /// The newest change of a database whose rows are not taken over, and until when it is not looked at again.
@@ -41,8 +43,9 @@ struct Follower<'a> {
 pub(crate) fn run(shared: &Shared) {
     shared.settings.runtime.block_on(async {
         let now = Instant::now();
+        let (is_registered, is_forgotten, sum, refused) = (false, false, None, None);
         let mut follower =
-            Follower { shared, is_registered: false, next_heartbeat: now, sum: None, refused: None };
+            Follower { shared, is_registered, next_heartbeat: now, is_forgotten, sum, refused };
         follower.run().await;
     });
 }
@@ -107,7 +110,10 @@ impl Follower<'_> {
         let newest = database.numbers().await?;
         let mine = shared.state().access.clone();
         let is_known = mine.number == 0 || database.knows_access(&mine).await?;
-        let is_due = !is_known || newest.access.number != mine.number || !shared.state().access_is_in_force;
+        let is_due = !is_known
+            || self.is_forgotten
+            || newest.access.number != mine.number
+            || !shared.state().access_is_in_force;
         let was_refused =
             self.refused.as_ref().is_some_and(|(at, until)| *at == newest.access && Instant::now() < *until);
         if is_due && !was_refused {
@@ -120,6 +126,10 @@ impl Follower<'_> {
             self.check_database().await?;
             tracing::warn!("the database does not know the details of this node: they are copied anew");
             shared.forget_copy();
+        }
+        // A command may have given it up.
+        if shared.state().held > 0 {
+            self.note_held()?;
         }
         let NewestChanges { access, details } = newest;
         shared.note_newest(access.number, details.number);
@@ -135,14 +145,14 @@ impl Follower<'_> {
     async fn follow(&mut self, mine: &ChangePoint, is_known: bool) -> Result<(), RefreshError> {
         let shared = self.shared;
         let NodeSettings { database, local, put_in_force, .. } = &shared.settings;
-        let mut since = mine.number;
+        let mut since = if self.is_forgotten { -1 } else { mine.number };
         let mut changes = database.read_access_since(since).await?;
         // What was needed may have been removed before it was read, so this is checked afterwards.
         let is_known = is_known && (mine.number == 0 || database.knows_access(mine).await?);
         if !is_known {
             self.check_database().await?;
         }
-        let continues = is_known && self.continues(&changes, mine.number);
+        let continues = is_known && (since < 0 || self.continues(&changes, mine.number));
         let mut judged = self.judge(&changes, since).await?;
         if !continues || since > 0 && matches!(judged, Err(SealFault::Rows)) {
             // Another history; or this copy itself is wrong.
@@ -164,17 +174,39 @@ impl Follower<'_> {
             tracing::warn!("the database has another history than this node: everything is copied anew");
             shared.forget_copy();
         }
-        local.apply_access(&changes, since <= 0)?;
+        if continues {
+            local.apply_access(&changes, since <= 0)?;
+        } else {
+            local.apply_other_history(&changes)?;
+        }
         if sum.is_some() && self.sum.is_none() {
             local.remember(SEALED, "yes").await?;
         }
-        (self.sum, self.refused) = (sum, None);
+        (self.sum, self.refused, self.is_forgotten) = (sum, None, false);
         put_in_force().await?;
+        self.note_held()?;
         let mut state = shared.state();
         state.access = changes.at;
         state.access_is_in_force = true;
         drop(state);
         self.next_heartbeat = Instant::now();
+        Ok(())
+    }
+
+    /// Notes how much is held that the database has lost, and says so when that changes.
+    fn note_held(&self) -> Stored<()> {
+        let held = self.shared.settings.local.count_held()?;
+        let before = std::mem::replace(&mut self.shared.state().held, held);
+        if held > 0 && held != before {
+            tracing::error!(
+                held,
+                "the database has lost opt-outs or ends of tokens that this node holds: they stay in force here, and nowhere else. Keep its \
+                 data directory; `contactd node reconcile` on this machine shows them, and with --yes puts them back"
+            );
+        }
+        if held == 0 && before > 0 {
+            tracing::info!("the database has everything that this node holds");
+        }
         Ok(())
     }
 
@@ -253,14 +285,16 @@ impl Follower<'_> {
     }
 
     /// The copy of a node which was forgotten is replaced: nothing was kept for it.
-    fn check_copy(&self, lineage: &str, is_registered: bool) -> Stored<()> {
+    fn check_copy(&mut self, lineage: &str, is_registered: bool) -> Stored<()> {
         let shared = self.shared;
         let local = &shared.settings.local;
         let is_forgotten = !is_registered && shared.state().details.is_some();
         if is_forgotten {
             tracing::warn!("the database has forgotten this node: everything is copied anew");
+            self.is_forgotten = true;
+            shared.forget_copy();
         }
-        if is_forgotten || local.copy_state()?.is_none() {
+        if local.copy_state()?.is_none() {
             local.begin_copy(lineage)?;
             shared.forget_copy();
             shared.state().access = ChangePoint::default();
@@ -277,7 +311,7 @@ impl Follower<'_> {
             if !settings.lease.holds() {
                 state.note_no_lease();
             }
-            let told = (state.details_number(), state.wiped, state.is_loaded && can_record);
+            let told = (state.details_number(), state.wiped, state.is_loaded && can_record, state.held);
             if Instant::now() < self.next_heartbeat && state.told == told {
                 return Ok(());
             }
@@ -291,8 +325,9 @@ impl Follower<'_> {
         // The lease runs from here on.
         let from = shared.clocks();
         let lease = if may_answer { settings.lease_length } else { Duration::ZERO };
-        let (details_number, wiped_number, is_ready) = told;
-        let heartbeat = Heartbeat { speaker, lease, is_ready, access: &access, details_number, wiped_number };
+        let (details_number, wiped_number, is_ready, held) = told;
+        let access = &access;
+        let heartbeat = Heartbeat { speaker, lease, is_ready, access, details_number, wiped_number, held };
         let answer = settings.database.heartbeat(&heartbeat).await?;
         shared.state().told = told;
         let pause = (settings.lease_length / 6).clamp(SHORTEST_HEARTBEAT_PAUSE, LONGEST_HEARTBEAT_PAUSE);

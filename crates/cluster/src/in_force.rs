@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contactd_core::store::Stored;
+use contactd_core::store::{Changes, Stored};
 use contactd_core::{Affected, Announcing, InForce, NodeNote, NotConfirmed};
-use contactd_store_postgres::PostgresStore;
+use contactd_store_postgres::{PostgresStore, Unconfirmed};
 
 /// Between two looks at the nodes.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
@@ -26,42 +26,57 @@ impl ClusterInForce {
 
     /// Waits until every node has the newest change of tokens and suppressions, or may not answer any more: it gave its lease
     /// back, or a whole lease has passed since this was called. Names those that did not confirm.
-    async fn access(&self) -> Stored<Vec<NodeNote>> {
-        let began = Instant::now();
+    async fn access(&self) -> Stored<(Vec<NodeNote>, bool)> {
+        let (began, changes) = (Instant::now(), self.database.unconfirmed_access());
         let number = self.database.newest_access().await?;
         loop {
             let mut silent = self.database.list_nodes().await?;
             silent.retain(|node| !node.lease.is_zero() && node.access_number < number);
             if silent.iter().all(|node| began.elapsed() > node.lease) {
-                return Ok(silent.into_iter().map(|node| NodeNote::Silent(node.name)).collect());
+                let notes = silent.into_iter().map(|node| NodeNote::Silent(node.name)).collect();
+                return self.confirmed(notes, &changes).await;
             }
             self.database.sleep(LOOK_PAUSE).await;
         }
     }
 
     /// Waits until every node that answers lookups has the newest change of details. Names those that take long.
-    async fn details(&self) -> Stored<Vec<NodeNote>> {
-        let began = Instant::now();
+    async fn details(&self) -> Stored<(Vec<NodeNote>, bool)> {
+        let (began, changes) = (Instant::now(), self.database.unconfirmed_details());
         let number = self.database.newest_details().await?;
         loop {
             let mut behind = self.database.list_nodes().await?;
             behind.retain(|node| node.may_answer() && node.details_number < number);
             if behind.is_empty() || began.elapsed() > DETAILS_TIMEOUT {
-                return Ok(behind.into_iter().map(|node| NodeNote::Behind(node.name)).collect());
+                let notes = behind.into_iter().map(|node| NodeNote::Behind(node.name)).collect();
+                return self.confirmed(notes, &changes).await;
             }
             self.database.sleep(LOOK_PAUSE).await;
         }
+    }
+
+    /// With whether the database still has these changes. If a node did not confirm them, the server that was asked may be a former
+    /// primary, which nodes have left.
+    async fn confirmed(&self, notes: Vec<NodeNote>, changes: &Unconfirmed) -> Stored<(Vec<NodeNote>, bool)> {
+        if !notes.is_empty() {
+            self.database.confirm_server().await?;
+        }
+        Ok((notes, self.database.still_has(changes).await?))
     }
 }
 
 impl InForce for ClusterInForce {
     fn announce(&self, affected: Affected) -> Announcing<'_> {
         Box::pin(async move {
-            let notes = match affected {
+            let announced = match affected {
                 Affected::Access => self.access().await,
                 Affected::Details => self.details().await,
             };
-            notes.map_err(|error| NotConfirmed::NotAsked(error.to_string()))
+            match announced {
+                Ok((notes, true)) => Ok(notes),
+                Ok((_, false)) => Err(NotConfirmed::Lost),
+                Err(error) => Err(NotConfirmed::NotAsked(error.to_string())),
+            }
         })
     }
 }

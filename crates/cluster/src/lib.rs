@@ -36,7 +36,7 @@ pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
 pub use node::{Node, NodeError};
 pub use node_claim::data_dir_id;
 pub use nodes::{ForgetError, ListedNode, NodeState, Nodes, does_a_node_run};
-pub use reconciling::{AccountList, ReconcileError, Reconciled, Reconciling};
+pub use reconciling::{AccountList, Reconcile, ReconcileError, Reconciled, Reconciling};
 pub use settings::{NodeSettings, PutInForce};
 pub use shipping::{LastLine, Shipping};
 pub use verify::{Verified, verify};

@@ -36,6 +36,7 @@ impl Node {
         let mut state = State::default();
         if let Some(copied) = settings.local.copy_state()? {
             state.access = copied.access;
+            state.held = settings.local.count_held()?;
             // Until changes since loading began are applied, the details are of different moments.
             state.is_loaded =
                 copied.details.is_some() && copied.loaded_through.is_none() && copied.seen.is_none();

@@ -39,6 +39,8 @@ pub struct ListedNode {
     pub access_behind: u64,
     /// How many changes of details its copy does not contain.
     pub details_behind: u64,
+    /// How many opt-outs and ends of tokens it holds that the database has lost.
+    pub held: u64,
 }
 
 /// What a node does.
@@ -127,6 +129,7 @@ impl Nodes {
             is_ready: node.is_ready,
             access_number: node.access_number,
             details_number: node.details_number,
+            held: node.held,
         });
         Ok(listed.collect())
     }
@@ -162,6 +165,14 @@ impl Nodes {
                     format!("node {name} runs and answers no lookups: its journal cannot be written");
                 let advice = "look at its log, at its disk, and whether its data directory is still there";
                 findings.push(Finding::warn("cluster", message, advice));
+            }
+            if node.held > 0 {
+                let message = format!(
+                    "node {name} holds {} opt-outs or ends of tokens that the database has lost: other nodes do not have them",
+                    node.held
+                );
+                let advice = "keep its data directory, and run contactd node reconcile on its machine";
+                findings.push(Finding::fail("cluster", message, advice));
             }
             if node.state == NodeState::Serving && node.access_behind + node.details_behind > 0 {
                 let message = format!(

@@ -1,13 +1,15 @@
-//! Putting back what this node holds, after somebody changed rows of the database by hand.
+//! Putting back what this node holds, after somebody changed rows of the database by hand, or the database has become an older one.
 
 use std::sync::Arc;
 
 use contactd_core::store::copying::AccessChanges;
-use contactd_core::store::{Entities, EntityRow, EntityTable, StoreError, Stored, accounts_of};
-use contactd_core::{Actor, AdminEntry, AdminToken, Timestamp, User};
-use contactd_store_postgres::{DifferentRow, PostgresStore};
+use contactd_core::store::{Entities, EntityRow, EntityTable, Outbox, StoreError, Stored, accounts_of};
+use contactd_core::{Actor, AdminEntry, AdminToken, Affected, InForce, NotConfirmed, Timestamp, User};
+use contactd_store_postgres::{Difference, DifferentRow, PostgresStore};
 use contactd_store_sqlite::SqliteStore;
 use serde::Serialize;
+
+use crate::ClusterInForce;
 
 /// Compares the state of a node with the database, and puts it back.
 pub struct Reconciling {
@@ -17,6 +19,17 @@ pub struct Reconciling {
     pub local: Arc<SqliteStore>,
     /// The id of this machine's node.
     pub node: String,
+}
+
+/// What to do with what is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconcile {
+    /// Nothing.
+    Look,
+    /// Put back what this node holds.
+    PutBack,
+    /// Give up what the database has lost.
+    AcceptLost,
 }
 
 /// What was found, and put back if that was asked for.
@@ -73,17 +86,20 @@ pub enum ReconcileError {
         "this node holds nothing yet: run this on the machine of node {0}, which holds tokens and opt-outs"
     )]
     HeldElsewhere(String),
+    /// It was put back, and is not known to be in force.
+    #[error(transparent)]
+    NotConfirmed(#[from] NotConfirmed),
     /// A store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Reconciling {
-    /// Compares; and puts back what this node holds if `is_meant`. The entries for the journal wait in the database.
+    /// Compares, and puts back or gives up what this node holds if that is asked for. The entries for the journal wait in the database.
     pub async fn run(
         &self,
         actor: &Actor,
-        is_meant: bool,
+        what: Reconcile,
         now: Timestamp,
     ) -> Result<Reconciled, ReconcileError> {
         let database = &*self.database;
@@ -112,8 +128,36 @@ impl Reconciling {
             reconciled.faults.push(fault);
             reconciled.accounts = Some(accounts);
         }
-        if is_meant && !reconciled.faults.is_empty() {
-            self.put_back(actor, held.as_ref(), access_fault.is_some(), &mut reconciled, now).await?;
+        let lost = self.local.held()?;
+        let is_lost = !lost.suppressions.is_empty() || !lost.tokens.is_empty();
+        if is_lost {
+            reconciled.faults.push(format!(
+                "the database has lost {} opt-outs and the ends of {} tokens that this node holds",
+                lost.suppressions.len(),
+                lost.tokens.len()
+            ));
+            reconciled.differences.extend(DifferentRow::of_lost(&lost));
+        }
+        match what {
+            Reconcile::PutBack if !reconciled.faults.is_empty() => {
+                self.put_back(actor, held.as_ref(), access_fault.is_some(), &mut reconciled, now).await?;
+                if is_lost {
+                    let entry = AdminEntry::new(actor, "node reconcile", now).about_node(&self.node);
+                    database.put_back_lost(&lost, &entry, now).await?;
+                }
+                ClusterInForce::new(Arc::clone(&self.database)).announce(Affected::Access).await?;
+            }
+            Reconcile::AcceptLost if is_lost => {
+                let counts = [
+                    ("lostOptOuts", lost.suppressions.len() as u64),
+                    ("lostEndsOfTokens", lost.tokens.len() as u64),
+                ];
+                let entry = AdminEntry::new(actor, "node reconcile", now).about_node(&self.node);
+                database.add_entry(&entry.counted(&counts)).await?;
+                self.local.give_up_held()?;
+                reconciled.is_done = true;
+            }
+            _ => {}
         }
         Ok(reconciled)
     }
@@ -128,7 +172,9 @@ impl Reconciling {
     ) -> Stored<()> {
         if is_access {
             let entry = AdminEntry::new(actor, "node reconcile", now).about_node(&self.node);
-            reconciled.differences = self.database.put_back(held, &entry, now).await?;
+            let put_back = self.database.put_back(held, &entry, now).await?;
+            reconciled.differences.retain(|row| row.how == Difference::Lost);
+            reconciled.differences.extend(put_back);
         }
         if let Some(AccountList { users, admin_tokens, rows }) = &reconciled.accounts {
             let counts = [("users", users.len() as u64), ("adminTokens", admin_tokens.len() as u64)];

@@ -62,8 +62,10 @@ pub(crate) struct State {
     pub(crate) required: Option<Required>,
     /// Since when the copy is behind.
     pub(crate) behind_since: Option<Instant>,
-    /// What the last heartbeat told: the last change of details, what is wiped, and whether the node is ready.
-    pub(crate) told: (i64, i64, bool),
+    /// How many opt-outs and ends of tokens are in force here that the database has lost.
+    pub(crate) held: u64,
+    /// What the last heartbeat told: the last change of details, what is wiped, whether the node is ready, and what it holds.
+    pub(crate) told: (i64, i64, bool, u64),
     /// Who has the place of this node, if this process does not get it.
     other_process: Option<OtherProcess>,
     /// What is wrong with the state that the database holds, if anything is.

@@ -208,6 +208,12 @@ impl Parts {
         required(self.on_record.record(entry).await)
     }
 
+    /// Whether what was not found since `server` was the mark of the store is not there. If not, look again: a server that has been replaced
+    /// may not know what the other one does.
+    pub(crate) async fn is_missing_for_certain(&self, server: u64) -> Result<bool, StoreError> {
+        Ok(self.store.confirm_server().await? == server)
+    }
+
     /// Notes that an action failed. That it failed is more important than that this could not be noted.
     pub(crate) async fn note_failure(&self, entry: &AdminEntry) {
         match self.store.add_entry(&entry.failed()).await {

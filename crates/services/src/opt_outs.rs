@@ -113,7 +113,7 @@ impl OptOuts {
         let parts = &*self.parts;
         let entry = parts.entry_about(actor, "suppress", named.iter().map(SubjectName::subject));
         if options.must_exist {
-            let (unknown, _) = self.search(named).await?;
+            let unknown = self.unknown_for_certain(named).await?;
             if !unknown.is_empty() {
                 parts.note_failure(&entry).await;
                 return Err(OptOutError::NotOnFile(unknown));
@@ -189,6 +189,17 @@ impl OptOuts {
             holders.push(HolderView { profile_url: profile.as_str().to_owned(), still_disclosed });
         }
         Ok(holders)
+    }
+
+    /// The named subjects of which nothing is on file, also where changes are made.
+    async fn unknown_for_certain(&self, named: &[SubjectName]) -> Result<Vec<SubjectName>, StoreError> {
+        loop {
+            let server = self.parts.store.server();
+            let (unknown, _) = self.search(named).await?;
+            if unknown.is_empty() || self.parts.is_missing_for_certain(server).await? {
+                return Ok(unknown);
+            }
+        }
     }
 
     /// The named subjects of which nothing is on file, and the profiles that hold a named number or address.

@@ -195,16 +195,20 @@ impl TokenIssuer {
     /// The token with this id; or else the only live one with this name, or the newest if all have ended and are of one family. The
     /// entry of the action then names its id. If there is none, the failure is noted.
     async fn find(&self, entry: AdminEntry, id_or_name: &str) -> Result<(Token, AdminEntry), TokenError> {
-        let tokens = self.parts.store.list_tokens().await?;
-        let tokens = tokens.into_iter().map(|(_, token)| token).collect();
-        match choose(tokens, id_or_name, self.parts.clock.now()) {
-            Ok(token) => {
-                let entry = entry.about(&token.id);
-                Ok((token, entry))
-            }
-            Err(error) => {
-                self.parts.note_failure(&entry.about(id_or_name)).await;
-                Err(error)
+        loop {
+            let server = self.parts.store.server();
+            let tokens = self.parts.store.list_tokens().await?;
+            let tokens = tokens.into_iter().map(|(_, token)| token).collect();
+            match choose(tokens, id_or_name, self.parts.clock.now()) {
+                Ok(token) => {
+                    let entry = entry.about(&token.id);
+                    return Ok((token, entry));
+                }
+                Err(error) if self.parts.is_missing_for_certain(server).await? => {
+                    self.parts.note_failure(&entry.about(id_or_name)).await;
+                    return Err(error);
+                }
+                Err(_) => {}
             }
         }
     }

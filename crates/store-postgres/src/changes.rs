@@ -21,4 +21,14 @@ impl Changes for PostgresStore {
         }
         Ok(numbers)
     }
+
+    fn server(&self) -> u64 {
+        self.database.moves()
+    }
+
+    /// Writes something, and waits for the standby. A former primary cannot do that, or has to be left for it.
+    async fn confirm_server(&self) -> Stored<u64> {
+        self.database.execute("SELECT pg_logical_emit_message(TRUE, 'contactd', '')", &[]).await?;
+        Ok(self.server())
+    }
 }

@@ -1,5 +1,8 @@
 //! Connecting: each host in turn, each with its own deadline, until one is the primary. A host that says nothing does not keep the
 //! next one waiting.
+//!
+//! A primary that was replaced may go on, and accept connections. Every replacement begins a new timeline, so of two hosts that can be
+//! written to, the one with the older timeline is not the primary any more.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,7 +10,7 @@ use std::io::BufReader;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use contactd_core::store::{StoreError, Stored};
@@ -16,9 +19,12 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, Row, Socket, Statement};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Error, NoTls, Row, SimpleQueryMessage, Socket, Statement,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::failure::{Failure, Tried};
@@ -43,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) heard: Arc<Heard>,
     /// Which host it leads to.
     pub(crate) host: usize,
+    /// On which timeline the host writes.
+    timeline: u32,
     driver: AbortHandle,
     /// Statements that are prepared already: each costs one round trip less.
     statements: Mutex<HashMap<String, Statement>>,
@@ -116,6 +124,41 @@ pub(crate) struct Connecting {
     tls: Option<MakeRustlsConnect>,
     /// The host that is asked first: the last one that worked.
     first: AtomicUsize,
+    /// How often another host was made the first.
+    moves: AtomicU64,
+    /// The newest timeline that was seen, and the host that had it; `None` before the first connection.
+    newest: Mutex<Option<(u32, usize)>>,
+}
+
+/// The answer of a host.
+type Answer = (usize, Tried<Session>);
+
+/// What the hosts that were asked have answered so far.
+#[derive(Default)]
+struct Answers {
+    /// The one with the newest timeline of those that can be written to.
+    writable: Option<Session>,
+    read_only: Vec<usize>,
+    failure: Option<Failure>,
+}
+
+impl Answers {
+    fn note(&mut self, (host, answer): Answer) {
+        match answer {
+            Ok(session) => {
+                if self.writable.as_ref().is_none_or(|other| other.timeline < session.timeline) {
+                    self.writable = Some(session);
+                }
+            }
+            Err(failure) if failure.is_read_only() => self.read_only.push(host),
+            // What keeps the others from being the primary is more important. Without a password, waiting for them does not help.
+            Err(failure) => {
+                if !self.failure.as_ref().is_some_and(Failure::lacks_password) {
+                    self.failure = Some(failure);
+                }
+            }
+        }
+    }
 }
 
 impl Connecting {
@@ -127,42 +170,78 @@ impl Connecting {
             config.tcp_user_timeout(3 * KEEPALIVE);
             config
         });
-        Ok(Self { hosts: hosts.collect(), tls, first: AtomicUsize::new(0) })
+        let (first, moves, newest) = Default::default();
+        Ok(Self { hosts: hosts.collect(), tls, first, moves, newest })
     }
 
-    /// Connects to a host that can be written to.
+    /// Connects to the primary.
     pub(crate) async fn connect(self: &Arc<Self>) -> Tried<Session> {
         let (first, count) = (self.first.load(Ordering::Relaxed), self.hosts.len());
         let mut others = (first..first + count).map(|host| host % count);
         // Dropping it ends the attempts that are still under way.
         let mut asked = JoinSet::new();
-        let (mut last, mut read_only) = (Failure::Silent, 0);
-        loop {
+        let mut answers = Answers::default();
+        while answers.writable.is_none() {
             let next = others.next();
-            if let Some(host) = next {
-                let connecting = Arc::clone(self);
-                asked.spawn(async move {
-                    let connected = tokio::time::timeout(HOST_TIMEOUT, connecting.connect_to(host)).await;
-                    connected.unwrap_or(Err(Failure::Silent))
-                });
-            }
+            next.into_iter().for_each(|host| self.ask(host, &mut asked));
             let wait = if next.is_some() { HEAD_START } else { HOST_TIMEOUT };
             match tokio::time::timeout(wait, asked.join_next()).await {
-                Ok(Some(Ok(Ok(session)))) => {
-                    self.first.store(session.host, Ordering::Relaxed);
-                    return Ok(session);
-                }
-                // What keeps the others from being the primary is more important.
-                Ok(Some(Ok(Err(failure)))) if failure.is_read_only() => read_only += 1,
-                // Without a password, waiting for the others does not help.
-                Ok(Some(Ok(Err(_)))) if last.lacks_password() => {}
-                Ok(Some(Ok(Err(failure)))) => last = failure,
-                Ok(None) if read_only == count => return Err(Failure::NoPrimary),
-                Ok(None) => return Err(last),
+                Ok(Some(Ok(answer))) => answers.note(answer),
+                Ok(None) => break,
                 // There is no answer yet, or no attempt.
                 Err(_) | Ok(Some(Err(_))) => {}
             }
         }
+        if !answers.writable.as_ref().is_some_and(|session| self.is_newest(session)) {
+            // The others have a moment to say that one of them has replaced it.
+            others.for_each(|host| self.ask(host, &mut asked));
+            let until = Instant::now() + HEAD_START;
+            while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.join_next()).await {
+                answer.into_iter().for_each(|answer| answers.note(answer));
+            }
+        }
+        self.choose(answers)
+    }
+
+    /// Asks a host, beside the others.
+    fn ask(self: &Arc<Self>, host: usize, asked: &mut JoinSet<Answer>) {
+        let connecting = Arc::clone(self);
+        asked.spawn(async move {
+            let connected = tokio::time::timeout(HOST_TIMEOUT, connecting.connect_to(host)).await;
+            (host, connected.unwrap_or(Err(Failure::Silent)))
+        });
+    }
+
+    fn is_newest(&self, session: &Session) -> bool {
+        self.newest.lock().is_some_and(|(timeline, _)| session.timeline >= timeline)
+    }
+
+    fn choose(&self, Answers { writable, read_only, failure }: Answers) -> Tried<Session> {
+        let Some(session) = writable else {
+            return Err(match failure {
+                _ if read_only.len() == self.hosts.len() => Failure::NoPrimary,
+                failure => failure.unwrap_or(Failure::Silent),
+            });
+        };
+        let mut newest = self.newest.lock();
+        // A database that was restored may begin at an older timeline again: then the host that had the newer one says so.
+        if let Some((timeline, host)) = *newest
+            && session.timeline < timeline
+            && session.host != host
+            && !read_only.contains(&host)
+        {
+            return Err(Failure::Replaced);
+        }
+        *newest = Some((session.timeline, session.host));
+        if self.first.swap(session.host, Ordering::Relaxed) != session.host {
+            self.moves.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(session)
+    }
+
+    /// How often another host was made the first. What was read before that may be what a former primary says.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Relaxed)
     }
 
     /// Whether this host is asked first.
@@ -175,7 +254,10 @@ impl Connecting {
     pub(crate) fn avoid(&self, host: usize) {
         let next = (host + 1) % self.hosts.len();
         // Unless another one is the first already.
-        let _ = self.first.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
+        let avoided = self.first.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
+        if avoided.is_ok() && next != host {
+            self.moves.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether a host still answers, and can be written to.
@@ -194,21 +276,25 @@ impl Connecting {
             Some(tls) => open(config, tls.clone()).await?,
             None => open(config, NoTls).await?,
         };
-        let session = Session { client, heard, host, driver, statements: Mutex::default() };
         // What we commit has to survive, whatever the default of the database is. Our statements are short, and PostgreSQL would
-        // compile some of them for longer than they take.
-        session
-            .client
-            .batch_execute(
+        // compile some of them for longer than they take. The name of the file that is written begins with the timeline.
+        let said = client
+            .simple_query(
                 "SET search_path TO contactd, pg_temp;
                  SET lock_timeout TO '10s';
                  SET idle_in_transaction_session_timeout TO '5min';
                  SET jit TO off;
                  SELECT set_config('synchronous_commit', 'on', FALSE)
-                 WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')",
+                 WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');
+                 SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)",
             )
             .await?;
-        Ok(session)
+        let rows = said.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let timeline = rows.last().and_then(|timeline| u32::from_str_radix(timeline, 16).ok()).unwrap_or(0);
+        Ok(Session { client, heard, host, timeline, driver, statements: Mutex::default() })
     }
 }
 

@@ -7,18 +7,21 @@
 //! A statement is never cancelled: that would end the wait for a standby and report a commit that can be lost. A connection
 //! that does not answer is cut instead.
 
+mod committed;
 mod locked;
 mod waiting;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use committed::Committed;
 use contactd_core::DigestKeys;
+use contactd_core::store::copying::ChangePoint;
 use contactd_core::store::sealing::Seal;
 use contactd_core::store::{StoreError, Stored};
 use parking_lot::Mutex;
@@ -32,6 +35,8 @@ use crate::Settings;
 use crate::connecting::{Connecting, Session, Values};
 use crate::failure::{Failure, Tried};
 use crate::sealing::Sealing;
+
+pub use committed::Unconfirmed;
 
 pub(crate) use crate::counter::Counter;
 pub(crate) use crate::work::Work;
@@ -72,9 +77,8 @@ pub(crate) struct Database {
     /// How long a server may take to begin or end a transaction. Then it is asked whether it still answers.
     statement: Duration,
     on_wait: Box<dyn Fn() + Send + Sync>,
-    /// The last numbers that were committed here, of tokens and suppressions and of details. What is read later may come from a
-    /// former primary that still runs and does not know them.
-    committed: [AtomicI64; 2],
+    /// What was committed here: of tokens and suppressions, and of details.
+    committed: [Committed; 2],
     /// With what changes are sealed. A command or a server has them before it changes anything.
     pub(crate) keys: OnceLock<DigestKeys>,
 }
@@ -152,16 +156,17 @@ impl Database {
         let attempted = async {
             let number = match self.begin(&session, counter, unknown).await? {
                 Begun::Next(number) => number,
-                Begun::MadeEarlier { newest } => {
+                Begun::MadeEarlier(change) => {
                     // The standby may not have it yet. This commit waits for that too, because the lock was written.
                     self.commit(&session).await?;
-                    self.note_committed(counter, newest);
+                    self.note_committed(counter, change);
                     return Ok(Attempt::MadeEarlier);
                 }
             };
             let sealing = match self.keys.get() {
                 Some(keys) if counter.is_sealed() => {
-                    Some(Arc::new(Sealing::begin(keys, &session, counter, (number, id)).await?))
+                    let begun = Sealing::begin(keys, &session, counter, (number, id));
+                    Some(Arc::new(self.within(self.statement, begun).await?))
                 }
                 _ => None,
             };
@@ -174,7 +179,7 @@ impl Database {
             match self.commit(&session).await {
                 Ok(()) => {
                     if is_change {
-                        self.note_committed(counter, number);
+                        self.note_committed(counter, ChangePoint { number, id: id.to_vec() });
                     }
                     Ok(Attempt::Made(done))
                 }
@@ -318,7 +323,7 @@ impl Database {
         loop {
             let kept = self.idle.lock().pop();
             match kept {
-                Some(session) if !session.is_closed() => return Ok(session),
+                Some(session) if !session.is_closed() && self.is_current(&session) => return Ok(session),
                 Some(_) => {}
                 None => break,
             }
@@ -326,6 +331,11 @@ impl Database {
         let connecting = Arc::clone(&self.connecting);
         let connected = self.runtime.spawn(async move { connecting.connect().await }).await;
         connected.unwrap_or(Err(Failure::Silent)).map(Arc::new)
+    }
+
+    /// How often another host was asked first.
+    pub(crate) fn moves(&self) -> u64 {
+        self.connecting.moves()
     }
 
     /// Whether this connection leads to the host that the next one would be made to first.
@@ -393,7 +403,7 @@ impl Database {
             let begun = async {
                 let session = self.session().await?;
                 match self.begin(&session, counter, &[]).await {
-                    Ok(Begun::Next(number) | Begun::MadeEarlier { newest: number }) => {
+                    Ok(Begun::Next(number) | Begun::MadeEarlier(ChangePoint { number, .. })) => {
                         Ok(self.work(&session, number))
                     }
                     Err(failure) => {
@@ -423,7 +433,7 @@ impl Database {
         };
         let mut failure = match committed.await {
             Ok(()) => {
-                self.note_committed(counter, number);
+                self.note_committed(counter, ChangePoint { number, id });
                 self.keep(session);
                 return Ok(());
             }
@@ -456,8 +466,8 @@ impl Database {
             let begun = self.begin(&session, counter, &[id.to_vec()]).await?;
             // The standby may not have it yet. This commit waits for that too, because the lock was written.
             self.commit(&session).await?;
-            let Begun::MadeEarlier { newest } = begun else { return Ok(false) };
-            self.note_committed(counter, newest);
+            let Begun::MadeEarlier(change) = begun else { return Ok(false) };
+            self.note_committed(counter, change);
             Ok(true)
         };
         let looked = looked.await;
@@ -472,26 +482,6 @@ impl Database {
     pub(crate) fn sleep(&self, time: Duration) -> tokio::time::Sleep {
         let _entered = self.runtime.enter();
         tokio::time::sleep(time)
-    }
-
-    /// The last number of a counter that was committed here.
-    pub(crate) fn committed(&self, counter: Counter) -> i64 {
-        self.committed_of(counter).map_or(0, |number| number.load(Ordering::SeqCst))
-    }
-
-    fn note_committed(&self, counter: Counter, number: i64) {
-        if let Some(newest) = self.committed_of(counter) {
-            // Not the larger one: after a restore of the database, numbers begin again at an earlier one.
-            newest.store(number, Ordering::SeqCst);
-        }
-    }
-
-    const fn committed_of(&self, counter: Counter) -> Option<&AtomicI64> {
-        match counter {
-            Counter::Access => Some(&self.committed[0]),
-            Counter::Details => Some(&self.committed[1]),
-            Counter::Accounts | Counter::Usage => None,
-        }
     }
 
     /// Takes the lock of the counter. Returns the number of the change, or that an earlier attempt was committed.
@@ -510,10 +500,10 @@ impl Database {
         let lock = async { session.query_one(lock, &[&name, &LOCK_TIMEOUT]).await };
         let number: i64 = self.within(self.statement + lock_timeout, lock).await?.get(0);
         if !unknown.is_empty() {
-            let known =
-                async { session.query_opt("SELECT 1 FROM changes WHERE id = ANY($1)", &[&unknown]).await };
-            if self.within(self.statement, known).await?.is_some() {
-                return Ok(Begun::MadeEarlier { newest: number });
+            let known = "SELECT number, id FROM changes WHERE id = ANY($1)";
+            let known = async { session.query_opt(known, &[&unknown]).await };
+            if let Some(row) = self.within(self.statement, known).await? {
+                return Ok(Begun::MadeEarlier(ChangePoint { number: row.get(0), id: row.get(1) }));
             }
         }
         Ok(Begun::Next(number + 1))
@@ -598,8 +588,8 @@ async fn sent<F: Future>(mut statement: Pin<&mut F>) {
 enum Begun {
     /// It has this number.
     Next(i64),
-    /// An earlier attempt was committed. This is the newest number by now.
-    MadeEarlier { newest: i64 },
+    /// An earlier attempt was committed as this change.
+    MadeEarlier(ChangePoint),
 }
 
 /// How an attempt to change something ended.

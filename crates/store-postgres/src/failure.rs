@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Silent,
     /// Every host answers, and none can be written to.
     NoPrimary,
+    /// The host that can be written to was replaced by another one, which does not answer.
+    Replaced,
     /// Something that repeating does not change.
     Store(StoreError),
 }
@@ -46,6 +48,8 @@ const PASSING: &[SqlState] = &[
     SqlState::CRASH_SHUTDOWN,
     SqlState::CANNOT_CONNECT_NOW,
     SqlState::READ_ONLY_SQL_TRANSACTION,
+    // A primary that has just become a standby has no position any more.
+    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::TOO_MANY_CONNECTIONS,
@@ -86,7 +90,7 @@ impl Failure {
     /// Whether it is worth trying again, with another connection.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            Self::Silent | Self::NoPrimary => true,
+            Self::Silent | Self::NoPrimary | Self::Replaced => true,
             Self::Store(_) => false,
             Self::Postgres(error) if lacks_password(error) => false,
             Self::Postgres(error) => match error.code() {
@@ -119,6 +123,7 @@ impl Failure {
         match self {
             Self::Silent => "it did not answer in time".to_owned(),
             Self::NoPrimary => "every host is read-only; no primary was found".to_owned(),
+            Self::Replaced => "the host that answers is not the primary any more".to_owned(),
             Self::Store(error) => error.to_string(),
             Self::Postgres(error) => match error.code() {
                 Some(code) => match in_words(code) {

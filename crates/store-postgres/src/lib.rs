@@ -49,7 +49,7 @@ use contactd_core::store::{Store, Stored};
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
 
-pub use database::random_id as new_process_id;
+pub use database::{Unconfirmed, random_id as new_process_id};
 pub use following::Listening;
 pub use moving::MoveState;
 pub use node_claim::ANOTHER_RUNS;

@@ -8,6 +8,7 @@ use contactd_core::Timestamp;
 use contactd_core::store::{EntityTable, Maintenance, PartSize, StoreError, Stored, TakenOver, Withdrawals};
 
 use crate::database::{Counter, Work};
+use crate::failure::Tried;
 use crate::usage::unsigned;
 use crate::{ClusterNode, PostgresStore, entities, schema, suppressions};
 
@@ -143,15 +144,7 @@ impl Maintenance for PostgresStore {
         for counter in [Counter::Access, Counter::Accounts] {
             let change = move |work: Work| async move {
                 let mut taken = taken;
-                if counter == Counter::Access {
-                    let suppressed = withdrawals.suppressions.iter().map(|(subject, at)| (subject, *at));
-                    taken.suppressions = suppressions::add(&work, suppressed).await?;
-                }
-                for table in EntityTable::ALL.into_iter().filter(|table| Counter::of(*table) == counter) {
-                    let rows = entities::list_since(&work, table, -1).await?;
-                    let stored = withdrawals.decide(table, &rows, at, &mut taken)?;
-                    entities::put(&work, table, &rows, &stored).await?;
-                }
+                take_over(&work, counter, withdrawals, at, &mut taken).await?;
                 Ok(taken)
             };
             taken = self.database.change(counter, change).await?;
@@ -168,6 +161,26 @@ impl Maintenance for PostgresStore {
         let hooks: Vec<String> = hooks.iter().map(|row| row.get(0)).collect();
         Ok((!hooks.is_empty()).then(|| hooks.join(", ")))
     }
+}
+
+/// Takes over what belongs to one counter.
+pub(crate) async fn take_over(
+    work: &Work,
+    counter: Counter,
+    withdrawals: &Withdrawals,
+    at: Timestamp,
+    taken: &mut TakenOver,
+) -> Tried<()> {
+    if counter == Counter::Access {
+        let suppressed = withdrawals.suppressions.iter().map(|(subject, at)| (subject, *at));
+        taken.suppressions = suppressions::add(work, suppressed).await?;
+    }
+    for table in EntityTable::ALL.into_iter().filter(|table| Counter::of(*table) == counter) {
+        let rows = entities::list_since(work, table, -1).await?;
+        let stored = withdrawals.decide(table, &rows, at, taken)?;
+        entities::put(work, table, &rows, &stored).await?;
+    }
+    Ok(())
 }
 
 /// We make nothing of all this: tables, indexes and sequences are enough.

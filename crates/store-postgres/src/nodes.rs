@@ -14,6 +14,7 @@ use crate::connecting::Session;
 use crate::connecting::Values;
 use crate::database::{Counter, Database, LONGEST_STATEMENT, Work};
 use crate::failure::{Failure, Tried};
+use crate::usage::unsigned;
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct ClusterNode {
     pub details_number: i64,
     /// The last change of details of which no removed values are left in its files.
     pub wiped_number: i64,
+    /// How many opt-outs and ends of tokens it holds that this database has lost.
+    pub held: u64,
 }
 
 impl ClusterNode {
@@ -94,6 +97,8 @@ pub struct Heartbeat<'a> {
     pub details_number: i64,
     /// The last change of details of which no removed values are left in its files.
     pub wiped_number: i64,
+    /// How many opt-outs and ends of tokens it holds that the database has lost.
+    pub held: u64,
 }
 
 /// The answer to a heartbeat.
@@ -130,7 +135,7 @@ pub struct NewestChanges {
 const NODES: &str = "SELECT id, name, version, (extract(epoch FROM joined_at) * 1000)::bigint,
         (extract(epoch FROM seen_at) * 1000)::bigint,
         greatest(0, extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint,
-        lease_ms, is_ready, access_number, details_number, wiped_number
+        lease_ms, is_ready, access_number, details_number, wiped_number, held
     FROM nodes ORDER BY name, id";
 
 impl PostgresStore {
@@ -174,7 +179,7 @@ impl PostgresStore {
                 SELECT number FROM counters WHERE counter = 'access' AND $2 > 0::bigint FOR SHARE),
             beaten AS (
                 UPDATE nodes SET seen_at = now(), lease_ms = $2, is_ready = $3, access_number = $4, details_number = $6,
-                    wiped_number = $7, beat = $9
+                    wiped_number = $7, beat = $9, held = $10
                 WHERE id = $1 AND process = $8 AND beat < $9 AND ($2 = 0::bigint OR (
                     (SELECT number FROM newest) = $4
                     AND ($4 = 0::bigint OR EXISTS (
@@ -182,6 +187,7 @@ impl PostgresStore {
                 RETURNING 1)
             SELECT EXISTS (SELECT 1 FROM beaten), EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND process = $8)";
         let lease = i64::try_from(heartbeat.lease.as_millis()).unwrap_or(i64::MAX);
+        let held = heartbeat.held.cast_signed();
         let Heartbeat { speaker, is_ready, access, details_number, wiped_number, .. } = heartbeat;
         let Speaker { node, process, beat: number } = speaker;
         let beaten = async {
@@ -203,6 +209,7 @@ impl PostgresStore {
                             wiped_number,
                             process,
                             number,
+                            &held,
                         ],
                     )
                     .await
@@ -266,12 +273,12 @@ impl PostgresStore {
     /// The newest number of tokens and suppressions: in the database, or committed by this process, if the host that was asked is not
     /// the primary any more and does not know that.
     pub async fn newest_access(&self) -> Stored<i64> {
-        Ok(self.numbers().await?.access.number.max(self.database.committed(Counter::Access)))
+        Ok(self.numbers().await?.access.number.max(self.database.newest_committed(Counter::Access)))
     }
 
     /// The same for details.
     pub async fn newest_details(&self) -> Stored<i64> {
-        Ok(self.numbers().await?.details.number.max(self.database.committed(Counter::Details)))
+        Ok(self.numbers().await?.details.number.max(self.database.newest_committed(Counter::Details)))
     }
 
     /// Whether the database still knows this change of tokens and suppressions. If not, it was restored to an earlier point, or
@@ -338,6 +345,7 @@ fn node(row: &Row) -> ClusterNode {
         access_number: row.get(8),
         details_number: row.get(9),
         wiped_number: row.get(10),
+        held: unsigned(row.get(11)),
     }
 }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::database::{Counter, Work, random_id};
 use crate::entities::{list_since, put};
 use crate::failure::Tried;
+use crate::maintenance::take_over;
 use crate::sealed_rows::seal_all;
 use crate::sealing::changes_between;
 use crate::suppressions::copied;
@@ -40,6 +41,8 @@ pub enum Difference {
     Changed,
     /// Somebody added it. It is removed.
     Added,
+    /// The database had it and lost it. It is put back.
+    Lost,
     /// It is newer than what the node holds, and stays: an opt-out, or a restriction of a token. A new token is revoked.
     Newer,
 }
@@ -131,6 +134,29 @@ impl PostgresStore {
         self.database.change(Counter::Accounts, change).await
     }
 
+    /// Puts back opt-outs and ends of tokens that the database has lost.
+    pub async fn put_back_lost(
+        &self,
+        lost: &Withdrawals,
+        entry: &AdminEntry,
+        now: Timestamp,
+    ) -> Stored<TakenOver> {
+        let change = move |work: Work| async move {
+            let mut taken = TakenOver::default();
+            take_over(&work, Counter::Access, lost, now, &mut taken).await?;
+            let counts = [
+                ("optOuts", taken.suppressions),
+                ("revocations", taken.revocations),
+                ("restrictions", taken.restrictions),
+            ];
+            let subjects = lost.suppressions.iter().take(MOST_SUBJECTS).map(|(subject, _)| subject.name());
+            let entry = AdminEntry { subjects: subjects.collect(), ..entry.clone() };
+            outbox::add(&work, Some(&entry), &counts).await?;
+            Ok(taken)
+        };
+        self.database.change(Counter::Access, change).await
+    }
+
     fn sealing_key(&self) -> Stored<StateKey> {
         let key = self.keys().and_then(|keys| keys.state_key(keys.newest_id()));
         key.ok_or_else(|| StoreError::Unavailable("there is no digest key".to_owned()))
@@ -159,6 +185,15 @@ impl PostgresStore {
             Ok(())
         };
         self.database.prepare(mend).await
+    }
+}
+
+impl DifferentRow {
+    /// What the database has lost.
+    pub fn of_lost(lost: &Withdrawals) -> Vec<Self> {
+        let tokens = lost.tokens.iter().map(|(_, token)| ("token", token.id.clone()));
+        let opt_outs = lost.suppressions.iter().map(|(subject, _)| (OPT_OUT, subject.name()));
+        tokens.chain(opt_outs).map(|(what, id)| Self { what, id, how: Difference::Lost }).collect()
     }
 }
 

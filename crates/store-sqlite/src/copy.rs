@@ -9,6 +9,7 @@
 mod access;
 mod applying;
 mod digest;
+pub(crate) mod held;
 
 use contactd_core::store::Stored;
 use contactd_core::store::copying::{AccessCount, ChangePoint, CopiedDetail, CopiedSource, DetailsChunk};

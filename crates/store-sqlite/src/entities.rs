@@ -5,12 +5,19 @@ use contactd_core::Timestamp;
 use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stored};
 use rusqlite::{Connection, Result, Transaction, params};
 
+use crate::copy::held;
 use crate::{SqliteStore, connection, outbox};
 
 #[async_trait]
 impl Entities for SqliteStore {
     async fn list_rows(&self, table: EntityTable) -> Stored<Vec<EntityRow>> {
-        self.with_main(|main| list(main, table))
+        self.with_main(|main| {
+            let mut rows = list(main, table)?;
+            if table == EntityTable::Tokens {
+                held::overlay(main, &mut rows)?;
+            }
+            Ok(rows)
+        })
     }
 
     async fn change_rows(

@@ -28,8 +28,10 @@ impl Suppressions for SqliteStore {
 
     async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Stored<Option<Timestamp>> {
         self.with_main(|main| {
-            let mut find =
-                main.prepare_cached("SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2")?;
+            let mut find = main.prepare_cached(
+                "SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2
+                    UNION ALL SELECT suppressed_at FROM held_suppressions WHERE digest = ?1 AND key = ?2",
+            )?;
             let find = |subject: &SubjectDigest| {
                 find.query_row(params![subject.bytes, subject.key], |row| row.get(0)).optional()
             };
@@ -40,7 +42,9 @@ impl Suppressions for SqliteStore {
 
     async fn list_suppressions(&self) -> Stored<Vec<SubjectDigest>> {
         self.with_main(|main| {
-            let mut list = main.prepare_cached("SELECT key, digest FROM suppressions")?;
+            let list =
+                "SELECT key, digest FROM suppressions UNION ALL SELECT key, digest FROM held_suppressions";
+            let mut list = main.prepare_cached(list)?;
             list.query_map((), |row| Ok(SubjectDigest { key: row.get(0)?, bytes: row.get(1)? }))?.collect()
         })
     }

@@ -16,13 +16,13 @@ impl SqliteStore {
             let main = connection::reader(&dir.join("contactd.db"))?;
             let [tokens, users, admin_tokens] = EntityTable::ALL.map(|table| entities::list(&main, table));
             let rows = [tokens?, users?, admin_tokens?];
-            Withdrawals::from_rows(suppressions(&main)?, rows).map_err(connection::refused)
+            Withdrawals::from_rows(suppressions(&main, "suppressions")?, rows).map_err(connection::refused)
         })
     }
 }
 
-fn suppressions(main: &Connection) -> Result<Vec<(SubjectDigest, Timestamp)>> {
-    let mut suppressions = main.prepare("SELECT key, digest, suppressed_at FROM suppressions")?;
+pub(crate) fn suppressions(main: &Connection, table: &str) -> Result<Vec<(SubjectDigest, Timestamp)>> {
+    let mut suppressions = main.prepare(&format!("SELECT key, digest, suppressed_at FROM {table}"))?;
     let rows = suppressions.query_map((), |row| {
         let digest = SubjectDigest { key: row.get(0)?, bytes: row.get(1)? };
         Ok((digest, Timestamp::from_millis(row.get(2)?)))

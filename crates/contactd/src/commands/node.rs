@@ -48,8 +48,10 @@ async fn list(nodes: &Nodes, json: bool) -> anyhow::Result<ExitCode> {
         output::words(format_args!("there are no nodes yet; start one with `contactd serve`"));
     } else {
         let rows: Vec<_> = nodes.iter().map(cells).collect();
-        let header =
-            ["ID", "NAME", "VERSION", "STATE", "LEASE", "ACCESS", "DETAILS", "BEHIND", "SEEN", "JOINED"];
+        let header = [
+            "ID", "NAME", "VERSION", "STATE", "LEASE", "ACCESS", "DETAILS", "BEHIND", "HELD", "SEEN",
+            "JOINED",
+        ];
         output::table(&header, &rows)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -65,6 +67,7 @@ fn cells(node: &ListedNode) -> Vec<String> {
         node.access_number.to_string(),
         node.details_number.to_string(),
         (node.access_behind + node.details_behind).to_string(),
+        node.held.to_string(),
         node.seen_at.to_string(),
         node.joined_at.to_string(),
     ]

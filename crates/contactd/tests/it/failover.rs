@@ -106,3 +106,26 @@ fn an_import_under_a_failover_is_there_whole_or_says_that_it_is_not() {
     });
     node.site.ok(&["node", "verify"]);
 }
+
+#[test]
+fn what_a_former_primary_does_not_know_is_asked_again() {
+    let (primary, standby, node, _) = node_with_standby("");
+    let config = node.site.file("patient.toml", "[cluster]\npatience = \"30s\"\n");
+    // Nobody tells the first server, which accepts connections, and commits nothing.
+    standby.promote();
+    node.site.issue("token", "newer", &[]);
+    node.site.import("newer", "profileUrl,phone\nhttps://www.linkedin.com/in/nia-quorin,+14155550190\n");
+    let nia = "https://www.linkedin.com/in/nia-quorin";
+    for command in [&["token", "revoke", "newer"][..], &["suppress", "--must-exist", nia]] {
+        standby.freeze();
+        let done = thread::scope(|scope| {
+            let running = scope.spawn(|| node.site.run(&[command, &["--config", &config]].concat()));
+            // Meanwhile the command reads from the only server that answers.
+            thread::sleep(std::time::Duration::from_secs(6));
+            standby.thaw();
+            running.join().expect("ends")
+        });
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    assert_eq!(primary.sql("postgres", "SELECT pg_is_in_recovery()"), "f");
+}

@@ -6,8 +6,8 @@ use std::time::Duration;
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::{TestServer, program, psql};
 
-use crate::cluster::{machine, nodes};
-use crate::fixture::{ADA, EVE, PEOPLE};
+use crate::cluster::{machine, named, nodes};
+use crate::fixture::{ADA, EVE, MIRA, PEOPLE};
 use crate::http::Request;
 use crate::service::{PHONE, Service, Site, eventually};
 use crate::shipping::sql;
@@ -106,4 +106,122 @@ fn a_database_into_which_a_store_is_being_moved_is_refused_until_all_of_it_is_th
     }
     sql(&site, "UPDATE facts SET value = 'abcd done' WHERE name = 'move'");
     site.ok(&["stats"]);
+}
+
+/// A database that can be put back to the state of now.
+struct Earlier {
+    url: String,
+    tables: String,
+    opt_outs: String,
+    keys: String,
+}
+
+impl Earlier {
+    fn of(site: &Site) -> Self {
+        let url = site.database().expect("a database").to_owned();
+        let [tables, opt_outs, keys] = dump(site, &url);
+        Self { url, tables, opt_outs, keys }
+    }
+
+    fn put_back(&self) {
+        let Self { url, tables, opt_outs, keys } = self;
+        psql(url, &["-1", "-c", "DROP SCHEMA contactd CASCADE", "-f", tables, "-f", opt_outs, "-f", keys]);
+    }
+}
+
+/// How much the only node holds that the database has lost.
+fn held(site: &Site) -> i64 {
+    site.list(&["node", "list"])[0]["held"].as_i64().expect("a number")
+}
+
+#[test]
+fn opt_outs_and_revocations_that_a_restored_database_has_lost_stay_in_force_on_the_node_and_are_put_back() {
+    let (nodes, token) = nodes(&["a"], LEASE);
+    let node = &nodes[0];
+    let ended = node.site.issue("token", "ended", &["--scope", "phone"]);
+    node.site.ok(&["suppress", MIRA]);
+    let earlier = Earlier::of(&node.site);
+    node.site.ok(&["unsuppress", MIRA]);
+    node.site.ok(&["suppress", MIRA, ADA]);
+    node.site.ok(&["erase", EVE]);
+    node.site.ok(&["token", "revoke", "ended"]);
+    earlier.put_back();
+    eventually("it says what it holds", || held(&node.site) == 3);
+    node.has_logged("the database has lost opt-outs or ends of tokens that this node holds");
+    eventually("it serves again", || is_ready(node));
+    let is_kept = |node: &Service| {
+        [MIRA, ADA, EVE].iter().all(|person| node.look_up(PHONE, &token, person).status == 404)
+            && node.look_up(PHONE, &ended, ADA).status == 401
+    };
+    assert!(is_kept(node));
+    let doctor = node.site.run(&["doctor"]);
+    assert!(
+        doctor.stdout.contains(
+            "FAIL  cluster       node a holds 3 opt-outs or ends of tokens that the database has lost"
+        ),
+        "{doctor:?}"
+    );
+    // Another change does not make it forget, nor does a restart.
+    node.site.ok(&["token", "create", "later"]);
+    assert!(is_kept(node));
+
+    let listed = node.site.run(&["node", "reconcile"]);
+    assert_eq!(listed.code, 1, "{listed:?}");
+    assert!(
+        listed.stdout.starts_with(
+            "WRONG the database has lost 2 opt-outs and the ends of 1 tokens that this node holds\n"
+        ),
+        "{listed:?}"
+    );
+    node.site.run(&["node", "reconcile", "--yes"]).mentions(0, "put back and sealed\n");
+    eventually("the database has all of it", || held(&node.site) == 0);
+    assert!(is_kept(node));
+    let lines = node.site.events(&["--operation", "node reconcile"]);
+    assert_eq!(lines[0]["counts"]["optOuts"], 2, "{lines:?}");
+    let other =
+        machine(node.site.database().expect("a database"), &node.site).serve_with(&[], &named("b", LEASE));
+    assert!(is_kept(&other), "a new node has them");
+    node.site.ok(&["node", "verify"]);
+}
+
+#[test]
+fn what_a_database_has_lost_is_given_up_only_by_a_command_that_says_so() {
+    let (mut nodes, token) = nodes(&["a"], LEASE);
+    let node = nodes.pop().expect("a node");
+    let earlier = Earlier::of(&node.site);
+    node.site.ok(&["suppress", ADA]);
+    // The node is away meanwhile, and the database knows neither the node nor its change.
+    let site = node.stop();
+    earlier.put_back();
+    sql(&site, "DELETE FROM nodes");
+    let node = site.serve_with(&[], &named("a", LEASE));
+    eventually("it serves", || is_ready(&node));
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
+    eventually("it says what it holds", || held(&node.site) == 1);
+    node.site
+        .run(&["node", "reconcile", "--accept-lost-opt-outs"])
+        .mentions(0, "given up: only what the database has is in force here\n");
+    eventually("the opt-out is given up", || node.look_up(PHONE, &token, ADA).status == 200);
+    eventually("it says so", || held(&node.site) == 0);
+    let lines = node.site.events(&["--operation", "node reconcile"]);
+    assert_eq!(lines[0]["counts"]["lostOptOuts"], 1, "{lines:?}");
+    node.site
+        .run(&["node", "reconcile"])
+        .mentions(0, "nothing to do: the database holds what contactd stored\n");
+}
+
+#[test]
+fn a_change_that_the_database_loses_while_a_command_waits_for_a_node_is_not_called_done() {
+    let (mut nodes, _) = nodes(&["a", "b"], "lease = \"8s\"\n");
+    let earlier = Earlier::of(&nodes[0].site);
+    // Its lease goes on.
+    nodes.pop().expect("b").kill();
+    let a = &nodes[0];
+    let suppressed = std::thread::scope(|scope| {
+        let suppressing = scope.spawn(|| a.site.run(&["suppress", ADA]));
+        eventually("it is committed", || sql(&a.site, "SELECT count(*) FROM suppressions") == "1");
+        earlier.put_back();
+        suppressing.join().expect("ends")
+    });
+    suppressed.mentions(1, "contactd: committed, and lost: the database has become an older one since.");
 }

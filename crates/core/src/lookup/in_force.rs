@@ -55,4 +55,10 @@ pub enum NotConfirmed {
          They apply changes by themselves within a second, or stop answering when their lease ends"
     )]
     NotAsked(String),
+    /// The database of a cluster does not have the change any more.
+    #[error(
+        "committed, and lost: the database has become an older one since. A standby that did not have this change has taken over, \
+         or a backup was restored. Run it again; docs/cluster.md says how not to lose changes"
+    )]
+    Lost,
 }

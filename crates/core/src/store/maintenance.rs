@@ -30,6 +30,17 @@ pub trait Changes: Send + Sync + 'static {
     /// Returns numbers that differ from an earlier result if something was committed in between, by this process
     /// or another. Never waits for a writer.
     async fn changes(&self) -> Stored<ChangeNumbers>;
+
+    /// A mark of the server that reads are sent to: another one after another server has taken its place.
+    fn server(&self) -> u64 {
+        0
+    }
+
+    /// Makes sure that the server which reads are sent to is the one that takes changes, and returns its mark. If it is another mark than
+    /// before a read, what that read did not find may be there all the same.
+    async fn confirm_server(&self) -> Stored<u64> {
+        Ok(self.server())
+    }
 }
 
 /// One number for each kind of change.

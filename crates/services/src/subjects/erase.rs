@@ -179,8 +179,7 @@ impl Subjects {
     ) -> Result<Changed<Erased>, EraseError> {
         let parts = &*self.parts;
         let entry = parts.entry_about(actor, "erase", [named.subject()]);
-        if options.must_exist && self.profiles_of(named).await.map_err(EraseError::NotSuppressed)?.is_empty()
-        {
+        if options.must_exist && !self.is_on_file(named).await.map_err(EraseError::NotSuppressed)? {
             parts.note_failure(&entry).await;
             return Err(EraseError::NotOnFile);
         }
@@ -224,6 +223,19 @@ impl Subjects {
         }
         erased.shared = self.shared(&values, erased.urls()).await.map_err(failed)?;
         Ok(erased)
+    }
+
+    /// Whether anything is on file about those that a name stands for.
+    async fn is_on_file(&self, named: &SubjectName) -> Result<bool, StoreError> {
+        loop {
+            let server = self.parts.store.server();
+            if !self.profiles_of(named).await?.is_empty() {
+                return Ok(true);
+            }
+            if self.parts.is_missing_for_certain(server).await? {
+                return Ok(false);
+            }
+        }
     }
 
     /// The profiles that a name stands for, if anything is on file about them.

@@ -106,14 +106,19 @@ impl Users {
 
     /// The id of the token that is meant, and the entry about it. If there is none, the failure is noted.
     async fn choose(&self, entry: AdminEntry, id_or_name: &str) -> Result<(String, AdminEntry), UserError> {
-        match choose(self.parts.store.list_admin_tokens().await?, id_or_name, self.parts.clock.now()) {
-            Ok(id) => {
-                let entry = entry.about(&id);
-                Ok((id, entry))
-            }
-            Err(error) => {
-                self.parts.note_failure(&entry).await;
-                Err(error)
+        loop {
+            let server = self.parts.store.server();
+            let tokens = self.parts.store.list_admin_tokens().await?;
+            match choose(tokens, id_or_name, self.parts.clock.now()) {
+                Ok(id) => {
+                    let entry = entry.about(&id);
+                    return Ok((id, entry));
+                }
+                Err(error) if self.parts.is_missing_for_certain(server).await? => {
+                    self.parts.note_failure(&entry).await;
+                    return Err(error);
+                }
+                Err(_) => {}
             }
         }
     }

@@ -211,6 +211,30 @@ async fn a_server_that_was_replaced_and_still_accepts_writes_is_left() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_replaced_and_goes_on_is_not_asked_any_more() {
+    let primary = TestServer::start();
+    let url = primary.database();
+    let (first, _) = open(&url, 12).await;
+    let standby = primary.standby();
+    // Nobody tells the first server, and no commit on it waits for anybody.
+    standby.promote();
+    let both = primary.url_with(&standby, database(&url));
+    let (store, _) = open(&both, 12).await;
+    assert_eq!(store.suppress(&[digest(1)], now(), None).await.expect("suppresses"), 1);
+    let count = "SELECT count(*) FROM contactd.suppressions";
+    assert_eq!(standby.sql(database(&url), count), "1");
+    assert_eq!(primary.sql(database(&url), count), "0");
+    // Not even while the other one does not answer.
+    standby.freeze();
+    let waiting = suppressing(&store);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    standby.thaw();
+    waiting.await.expect("ends").expect("suppresses");
+    assert_eq!(primary.sql(database(&url), count), "0");
+    drop(first);
+}
+
+#[tokio::test]
 async fn a_change_that_waits_for_a_standby_is_made_once() {
     let (server, url, store, waits) = started(30).await;
     set(&server, "synchronous_standby_names", "nobody").await;
@@ -281,6 +305,29 @@ async fn an_import_whose_connection_breaks_after_its_commit_is_reported_as_done(
     assert_eq!(importing.await.expect("ends").expect("imports"), 1);
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
     assert_eq!(server.sql(database(&url), "SELECT count(*) FROM contactd.changes"), "1");
+}
+
+#[tokio::test]
+async fn an_import_on_a_server_that_is_frozen_and_stays_so_ends() {
+    let (server, _, store, _) = started(8).await;
+    let value = ContactValue::from_store("quell@example.com".to_owned());
+    let details = vec![Detail::new(Kind::Email, value, "crm")];
+    let record = Record { profile: Profile::from_key("linkedin.com/in/quell"), details };
+    for is_begun in [true, false] {
+        let began = std::time::Instant::now();
+        let failed = if is_begun {
+            let mut import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
+            server.freeze();
+            import.put(vec![record.clone()]).await.expect("waits until there is more");
+            import.finish().await.expect_err("nobody answers")
+        } else {
+            store.begin_import(&ImportPlan::of(1, now())).await.err().expect("nobody answers")
+        };
+        assert!(began.elapsed() < Duration::from_secs(16), "{:?}", began.elapsed());
+        assert!(failed.to_string().contains("nothing was changed"), "{failed}");
+    }
+    server.thaw();
+    assert_eq!(import_one(&store).await.expect("imports"), 1);
 }
 
 #[tokio::test]

@@ -4,10 +4,11 @@ use contactd_core::store::copying::{AccessChanges, CopiedSuppression};
 use contactd_core::store::{EntityTable, Stored};
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
+use super::held;
 use crate::{SqliteStore, connection, entities};
 
 impl SqliteStore {
-    /// All tokens and suppressions of the copy, and the last change that it contains.
+    /// All tokens and suppressions of the copy, as the database has them, and the last change that it contains.
     pub fn read_access(&self) -> Stored<AccessChanges> {
         connection::stored(|| {
             let mut main = connection::reader(&self.main_file())?;
@@ -42,17 +43,19 @@ impl SqliteStore {
     /// Applies changes of tokens and suppressions in one transaction. If `is_whole`, they are all there are, and whatever
     /// else is held goes.
     pub fn apply_access(&self, changes: &AccessChanges, is_whole: bool) -> Stored<()> {
-        self.change_access(|transaction| {
-            if is_whole {
-                forget_others(transaction, changes)?;
-            }
-            entities::put(transaction, EntityTable::Tokens, &changes.tokens)?;
-            put_suppressions(transaction, &changes.suppressions)?;
-            transaction
-                .execute("UPDATE copy SET number = ?1, id = ?2", params![changes.at.number, changes.at.id])?;
-            Ok(())
-        })
+        self.change_access(|transaction| apply(transaction, changes, is_whole))
     }
+}
+
+pub(super) fn apply(connection: &Connection, changes: &AccessChanges, is_whole: bool) -> Result<()> {
+    if is_whole {
+        forget_others(connection, changes)?;
+    }
+    entities::put(connection, EntityTable::Tokens, &changes.tokens)?;
+    put_suppressions(connection, &changes.suppressions)?;
+    held::release(connection)?;
+    connection.execute("UPDATE copy SET number = ?1, id = ?2", params![changes.at.number, changes.at.id])?;
+    Ok(())
 }
 
 /// Removes what is not among these. Tokens are kept where possible, because their order is that of their rows.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use contactd_cluster::{AccountList, Reconciled, Reconciling};
+use contactd_cluster::{AccountList, Reconcile, Reconciled, Reconciling};
 
 use crate::cli::NodeReconcileArgs;
 use crate::context::Context;
@@ -17,12 +17,17 @@ pub(crate) async fn run(context: &Context, args: &NodeReconcileArgs) -> anyhow::
         local: Arc::clone(context.files.as_ref().context("there is no node here")?),
         node: context.node.clone(),
     };
-    let run = reconciling.run(&context.actor, args.yes, context.clock.now());
+    let what = match (args.yes, args.accept_lost_opt_outs) {
+        (true, _) => Reconcile::PutBack,
+        (_, true) => Reconcile::AcceptLost,
+        _ => Reconcile::Look,
+    };
+    let run = reconciling.run(&context.actor, what, context.clock.now());
     let reconciled = progress::during("comparing what this node holds with the database", run).await?;
     if args.json {
         output::json(&reconciled)?;
     } else {
-        show(&reconciled)?;
+        show(&reconciled, what)?;
     }
     if reconciled.is_done {
         output::unrecorded(&context.services.audits.collected(&[]).await);
@@ -30,7 +35,7 @@ pub(crate) async fn run(context: &Context, args: &NodeReconcileArgs) -> anyhow::
     Ok(if reconciled.is_done || reconciled.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show(reconciled: &Reconciled) -> anyhow::Result<()> {
+fn show(reconciled: &Reconciled, what: Reconcile) -> anyhow::Result<()> {
     let Reconciled { faults, holds_state, differences, accounts, is_done } = reconciled;
     if faults.is_empty() {
         return Ok(output::data(format_args!("nothing to do: the database holds what contactd stored"))?);
@@ -51,9 +56,13 @@ fn show(reconciled: &Reconciled) -> anyhow::Result<()> {
     if let Some(accounts) = accounts {
         show_accounts(accounts)?;
     }
-    output::data(match is_done {
-        true => format_args!("put back and sealed"),
-        false => format_args!("nothing was changed: look at this list, and run it again with --yes"),
+    output::data(match (is_done, what) {
+        (true, Reconcile::AcceptLost) => {
+            format_args!("given up: only what the database has is in force here")
+        }
+        (true, _) => format_args!("put back and sealed"),
+        (false, Reconcile::AcceptLost) => format_args!("nothing was changed: the database has lost nothing"),
+        (false, _) => format_args!("nothing was changed: look at this list, and run it again with --yes"),
     })?;
     Ok(())
 }
