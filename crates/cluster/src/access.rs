@@ -306,7 +306,10 @@ impl Follower<'_> {
         let shared = self.shared;
         let settings = &shared.settings;
         let can_record = (settings.can_record)();
-        let (speaker, access, told, may_answer, epoch) = {
+        if Instant::now() >= self.next_heartbeat {
+            shared.note_clock(&settings.database.compare_clock(&settings.node).await?);
+        }
+        let (speaker, access, told, may_answer, epoch, clock_ahead_ms) = {
             let mut state = shared.state();
             if !settings.lease.holds() {
                 state.note_no_lease();
@@ -320,14 +323,23 @@ impl Follower<'_> {
                 // Whoever sees the heartbeat does not wait for this node any more.
                 settings.lease.end();
             }
-            (shared.speaker(), state.access.clone(), told, may_answer, state.epoch)
+            (shared.speaker(), state.access.clone(), told, may_answer, state.epoch, state.clock.1)
         };
         // The lease runs from here on.
         let from = shared.clocks();
         let lease = if may_answer { settings.lease_length } else { Duration::ZERO };
         let (details_number, wiped_number, is_ready, held) = told;
         let access = &access;
-        let heartbeat = Heartbeat { speaker, lease, is_ready, access, details_number, wiped_number, held };
+        let heartbeat = Heartbeat {
+            speaker,
+            lease,
+            is_ready,
+            access,
+            details_number,
+            wiped_number,
+            held,
+            clock_ahead_ms,
+        };
         let answer = settings.database.heartbeat(&heartbeat).await?;
         shared.state().told = told;
         let pause = (settings.lease_length / 6).clamp(SHORTEST_HEARTBEAT_PAUSE, LONGEST_HEARTBEAT_PAUSE);

@@ -12,6 +12,8 @@
 mod access;
 mod background;
 mod checking;
+mod clock;
+mod condition;
 mod details;
 mod in_force;
 mod metrics;
@@ -30,6 +32,7 @@ mod usage;
 mod verify;
 mod wiping;
 
+pub use condition::database_findings;
 pub use in_force::ClusterInForce;
 pub use metrics::NodeMeasures;
 pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};

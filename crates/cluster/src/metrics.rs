@@ -7,6 +7,9 @@ use contactd_core::metrics::{Family, Measured, Measuring, MetricKind, MetricValu
 
 use crate::state::Shared;
 
+/// A node looks at the database every second. Longer than this, it cannot.
+const SILENCE: Duration = Duration::from_secs(3);
+
 /// Measures a node. Does not keep it running.
 pub struct NodeMeasures(pub(crate) Arc<Shared>);
 
@@ -31,6 +34,7 @@ impl NodeMeasures {
         };
         let number = |number: i64| u64::try_from(number).unwrap_or(0);
         let (access, details) = (state.access.number, state.details_number());
+        let unheard = state.heard_at.filter(|heard| heard.elapsed() > SILENCE);
         vec![
             seconds(
                 "contactd_lease_seconds",
@@ -62,7 +66,24 @@ impl NodeMeasures {
             seconds(
                 "contactd_copy_lag_seconds",
                 "For how long this node's copy has been behind the database.",
-                state.behind_since.map_or(Duration::ZERO, |since| since.elapsed()),
+                // Without an answer it cannot be known whether the copy is behind.
+                state
+                    .behind_since
+                    .into_iter()
+                    .chain(unheard)
+                    .map(|since| since.elapsed())
+                    .max()
+                    .unwrap_or_default(),
+            ),
+            seconds(
+                "contactd_clock_difference_seconds",
+                "By how much the clocks of this node and of the database differ.",
+                Duration::from_millis(state.clock.1.unsigned_abs()),
+            ),
+            Family::gauge(
+                "contactd_held_changes",
+                "How many opt-outs and ends of tokens this node holds that the database has lost.",
+                state.held,
             ),
         ]
     }

@@ -12,6 +12,10 @@ use serde::Serialize;
 /// Between two looks at a node.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
+/// A difference of clocks that is worth a warning, and one with which a node does not serve, in milliseconds.
+const NOTABLE_CLOCK: u64 = 2_000;
+const WRONG_CLOCK: u64 = 30_000;
+
 /// Lists and forgets nodes.
 pub struct Nodes {
     database: Arc<PostgresStore>,
@@ -41,6 +45,8 @@ pub struct ListedNode {
     pub details_behind: u64,
     /// How many opt-outs and ends of tokens it holds that the database has lost.
     pub held: u64,
+    /// By how many milliseconds its clock is ahead of the database's, if it has compared them.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// What a node does.
@@ -53,6 +59,8 @@ pub enum NodeState {
     Loading,
     /// It has a lease, and answers no lookups, because its journal cannot be written.
     Unready,
+    /// It answers no lookups, because its clock is wrong.
+    WrongClock,
     /// It was stopped in order.
     Stopped,
     /// Its lease has ended without a word: it was killed, hangs, or cannot reach the database.
@@ -66,6 +74,7 @@ impl NodeState {
             Self::Serving => "serving",
             Self::Loading => "loading",
             Self::Unready => "unready",
+            Self::WrongClock => "wrong clock",
             Self::Stopped => "stopped",
             Self::Silent => "silent",
         }
@@ -130,6 +139,7 @@ impl Nodes {
             access_number: node.access_number,
             details_number: node.details_number,
             held: node.held,
+            clock_ahead_ms: node.clock_ahead_ms,
         });
         Ok(listed.collect())
     }
@@ -165,6 +175,12 @@ impl Nodes {
                     format!("node {name} runs and answers no lookups: its journal cannot be written");
                 let advice = "look at its log, at its disk, and whether its data directory is still there";
                 findings.push(Finding::warn("cluster", message, advice));
+            }
+            let ahead = node.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() > NOTABLE_CLOCK);
+            if let Some(ahead) =
+                ahead.filter(|_| node.state != NodeState::Silent && node.state != NodeState::Stopped)
+            {
+                findings.push(clock_finding(node, ahead));
             }
             if node.held > 0 {
                 let message = format!(
@@ -251,6 +267,31 @@ impl Nodes {
     }
 }
 
+/// What there is to say about a clock that differs from the database's.
+fn clock_finding(ListedNode { name, state, .. }: &ListedNode, ahead_ms: i64) -> Finding {
+    let seconds = ahead_ms.abs() / 1_000;
+    let how = if ahead_ms > 0 { "ahead of" } else { "behind" };
+    let differs = format!("the clock of node {name} is {seconds} s {how} the database's");
+    match state {
+        NodeState::WrongClock => Finding::fail(
+            "clock",
+            format!("{differs}, and differs from those of the other nodes: it answers no lookups"),
+            "set it, or let NTP do so; the node goes on by itself",
+        ),
+        _ if ahead_ms.unsigned_abs() > WRONG_CLOCK => Finding::fail(
+            "clock",
+            format!("{differs}, and no other node says that it is wrong: the database's may be"),
+            "compare both with a clock that is right, and set the wrong one; days of quotas follow the database's",
+        ),
+        _ => Finding::warn("clock", differs, "set it, or let NTP do so"),
+    }
+}
+
+/// Whether the clock of a node differs from the database's by more than this.
+fn clock_is_off(node: &ClusterNode, milliseconds: u64) -> bool {
+    node.clock_ahead_ms.is_some_and(|ahead| ahead.unsigned_abs() > milliseconds)
+}
+
 /// How long a node may still answer lookups.
 fn left(node: &ClusterNode) -> Duration {
     node.lease.saturating_sub(node.silent_for)
@@ -263,6 +304,9 @@ fn state(node: &ClusterNode) -> NodeState {
         node if !left(node).is_zero() && node.is_ready => NodeState::Serving,
         node if !left(node).is_zero() => NodeState::Unready,
         node if node.has_left => NodeState::Stopped,
+        node if node.lease.is_zero() && node.silent_for < SAYS && clock_is_off(node, WRONG_CLOCK) => {
+            NodeState::WrongClock
+        }
         node if node.lease.is_zero() && node.silent_for < SAYS => NodeState::Loading,
         _ => NodeState::Silent,
     }

@@ -78,7 +78,7 @@ impl Leasing {
     /// Gives up what is unused, because the database may have given it to others: this node was forgotten, or the database was
     /// restored.
     pub(crate) fn reset(&self, settings: &NodeSettings) {
-        for quota in settings.callers.leased_quotas(settings.clock.now()) {
+        for quota in settings.callers.leased_quotas(settings.database_time()) {
             quota.give_up_all();
         }
         for tracked in self.0.lock().tracked.values_mut() {

@@ -82,7 +82,7 @@ impl Leasing {
             return Ok(Told::NotRegistered);
         }
         loop {
-            let now = shared.settings.clock.now();
+            let now = leases.time(shared.settings.clock.now());
             let quotas = shared.settings.callers.leased_quotas(now);
             let questions = {
                 let mut book = self.0.lock();
@@ -118,7 +118,7 @@ impl Leasing {
     /// Tells the database what was used of what was leased before this process. If that is not known, everything counts as used.
     async fn settle(&self, shared: &Shared) -> Stored<Told> {
         let settings = &shared.settings;
-        let (now, mut used_before) = (settings.clock.now(), BTreeMap::new());
+        let (now, mut used_before) = (settings.database_time(), BTreeMap::new());
         let mut questions = Vec::new();
         for (key, units) in settings.database.leases_of(&settings.node).await? {
             let (first_day, next_day) = key.period.days(now);

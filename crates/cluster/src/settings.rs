@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::{BootClock, Callers, Lease, RefreshError};
+use contactd_core::{BootClock, Callers, Lease, RefreshError, Timestamp};
 use contactd_store_postgres::PostgresStore;
 use contactd_store_sqlite::SqliteStore;
 use futures_core::future::BoxFuture;
@@ -41,3 +41,11 @@ pub struct NodeSettings {
 
 /// Puts tokens and suppressions in force. When this is done, every lookup that starts afterwards sees those in the local files.
 pub type PutInForce = Box<dyn Fn() -> BoxFuture<'static, Result<(), RefreshError>> + Send + Sync>;
+
+impl NodeSettings {
+    /// The time of the database, which decides when the day of a quota begins.
+    pub(crate) fn database_time(&self) -> Timestamp {
+        let now = self.clock.now();
+        self.callers.leases().map_or(now, |leases| leases.time(now))
+    }
+}

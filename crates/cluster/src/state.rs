@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use contactd_core::ClockReading;
 use contactd_core::store::copying::ChangePoint;
 use contactd_core::store::{StoreError, Stored};
-use contactd_store_postgres::{Registration, Speaker};
+use contactd_store_postgres::{NodeClock, Registration, Speaker};
 use tokio::sync::Notify;
 
+use crate::clock::ClockState;
 use crate::node_claim::OtherProcess;
 use crate::quota_book::Leasing;
 use crate::settings::NodeSettings;
@@ -64,6 +65,10 @@ pub(crate) struct State {
     pub(crate) behind_since: Option<Instant>,
     /// How many opt-outs and ends of tokens are in force here that the database has lost.
     pub(crate) held: u64,
+    /// How this machine's clock is, and by how many milliseconds it is ahead of the database's.
+    pub(crate) clock: (ClockState, i64),
+    /// When the database answered last; `None` before the first time.
+    pub(crate) heard_at: Option<Instant>,
     /// What the last heartbeat told: the last change of details, what is wiped, whether the node is ready, and what it holds.
     pub(crate) told: (i64, i64, bool, u64),
     /// Who has the place of this node, if this process does not get it.
@@ -196,6 +201,7 @@ impl Shared {
     pub(crate) fn note_newest(&self, access: i64, details: i64) {
         let mut state = self.state();
         (state.newest_access, state.newest_details) = (access, details);
+        state.heard_at = Some(Instant::now());
         state.note_whether_behind();
         if state.details_are_due() {
             self.changed.notify_all();
@@ -270,6 +276,16 @@ impl Shared {
         state.fault = fault;
     }
 
+    /// Notes how this machine's clock is.
+    pub(crate) fn note_clock(&self, clock: &NodeClock) {
+        let now = ClockState::of(clock);
+        if let Some(leases) = self.settings.callers.leases() {
+            leases.set_ahead(clock.ahead_ms);
+        }
+        let (before, _) = std::mem::replace(&mut self.state().clock, (now, clock.ahead_ms));
+        now.tell(before, clock.ahead_ms);
+    }
+
     pub(crate) fn note_no_trouble(&self, following: Following) {
         if self.state().trouble[following as usize].take().is_some() {
             tracing::info!(?following, "this node follows the database again");
@@ -313,7 +329,7 @@ impl State {
     pub(crate) fn may_answer(&self) -> bool {
         let done = self.details_number().min(self.wiped);
         let has_required = self.required.as_ref().is_none_or(|required| done >= required.number);
-        self.is_loaded && self.access_is_in_force && has_required
+        self.is_loaded && self.access_is_in_force && has_required && self.clock.0.may_serve()
     }
 
     pub(crate) fn note_whether_behind(&mut self) {
@@ -330,7 +346,8 @@ mod tests {
 
     #[test]
     fn what_is_removed_while_there_is_no_lease_is_wiped_before_the_next_one() {
-        let mut state = State { is_loaded: true, access_is_in_force: true, ..State::default() };
+        let clock = (ClockState::Right, 0);
+        let mut state = State { is_loaded: true, access_is_in_force: true, clock, ..State::default() };
         let at = |number: i64| Some(ChangePoint { number, id: vec![1] });
         (state.newest_details, state.details, state.wiped) = (1, at(1), 0);
         state.note_no_lease();

@@ -75,6 +75,22 @@ pub(crate) struct ClusterConfig {
     pub(crate) name: String,
 }
 
+impl ClusterConfig {
+    /// How long a server waits in all for a database that cannot be reached, and how long for each answer: as long as several attempts fit
+    /// into its lease.
+    pub(crate) fn deadlines_of_server(&self) -> (Duration, Duration) {
+        (SERVER_PATIENCE.min(self.patience), self.lease / 6)
+    }
+
+    /// The same for a command.
+    pub(crate) fn deadlines(&self) -> (Duration, Duration) {
+        (self.patience, self.patience / 6)
+    }
+}
+
+/// A server goes on trying by itself, and may not be held up when it stops.
+const SERVER_PATIENCE: Duration = Duration::from_secs(3);
+
 /// What `serve` needs in addition.
 #[derive(Debug)]
 pub(crate) struct ServeConfig {

@@ -39,6 +39,7 @@ mod setting;
 mod surroundings;
 mod sweeper;
 mod unfinished;
+mod waiting_room;
 
 use std::process::ExitCode;
 

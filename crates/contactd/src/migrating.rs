@@ -30,9 +30,9 @@ pub(crate) async fn migrate(
     };
     DataDir::require(&config.data)?;
     let _alone = Control::claim(&DataDir::existing(&config.data))?;
-    let (patience, data) = (config.cluster.patience, config.data.clone());
+    let (deadlines, data) = (config.cluster.deadlines(), config.data.clone());
     let opened = Opened::open(config, Purpose::Using).await?;
-    let database = Arc::new(opening::connect(&url, patience, Purpose::Using, true).await?);
+    let database = Arc::new(opening::connect(&url, deadlines, Purpose::Using, true).await?);
     database.use_keys(&opened.keys);
     let migration = Migration { files: opened.files()?, database, node: opened.node().to_owned() };
     let migrated = migration.run(&actor::of_this_process(), SystemClock.now(), observer).await?;

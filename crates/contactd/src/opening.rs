@@ -16,8 +16,8 @@ use crate::keys::{self, KeySource};
 use crate::setting::StoreAt;
 use crate::{log, output};
 
-/// How long a server waits for an answer of the database each time. It goes on trying, and may not be held up when it stops.
-const SERVER_ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often a starting server says what it waits for.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// The pause of a starting server between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
@@ -85,7 +85,11 @@ impl Opened {
     async fn open_cluster(config: Config, url: &StoreUrl, purpose: Purpose) -> anyhow::Result<Self> {
         // What a node has a copy of is elsewhere, or is about to be restored.
         let makes_tables = purpose != Purpose::Using && !Files::is_in(&config.data);
-        let database = Arc::new(connect(url, config.cluster.patience, purpose, makes_tables).await?);
+        let deadlines = match purpose {
+            Purpose::Server => config.cluster.deadlines_of_server(),
+            Purpose::Making | Purpose::Using => config.cluster.deadlines(),
+        };
+        let database = Arc::new(connect(url, deadlines, purpose, makes_tables).await?);
         refuse_half_moved(&database).await?;
         // A command makes a directory only where it was told to. One with keys alone is that of a machine without a node.
         let is_empty = std::fs::read_dir(&config.data).map_or(true, |mut entries| entries.next().is_none());
@@ -110,19 +114,20 @@ impl Opened {
     }
 }
 
-/// Connects to the database. A server that starts tries until its patience ends.
+/// Connects to the database. A server waits for it as long as it takes.
 pub(crate) async fn connect(
     url: &StoreUrl,
-    patience: Duration,
+    (patience, answer): (Duration, Duration),
     purpose: Purpose,
     makes_tables: bool,
 ) -> anyhow::Result<Database> {
-    let until = Instant::now() + patience;
     let is_server = purpose == Purpose::Server;
+    let mut told: Option<(String, Instant)> = None;
     loop {
         let opened = Database::open(Settings {
             url: url.clone(),
-            patience: if is_server { SERVER_ANSWER_TIMEOUT.min(patience) } else { patience },
+            patience,
+            answer,
             makes_tables,
             on_wait: match is_server {
                 true => Box::new(|| tracing::debug!("waiting for the database")),
@@ -130,8 +135,12 @@ pub(crate) async fn connect(
             },
         });
         match opened.await {
-            Err(StoreError::Unavailable(error)) if is_server && Instant::now() < until => {
-                tracing::warn!(error, "the database cannot be used; trying again");
+            Err(StoreError::Unavailable(error)) if is_server => {
+                let is_told = |(told, at): &(String, Instant)| *told == error && at.elapsed() < TELL_AGAIN;
+                if !told.as_ref().is_some_and(is_told) {
+                    tracing::warn!(error, "the database cannot be used: this node waits for it");
+                    told = Some((error, Instant::now()));
+                }
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
             opened => return opened.with_context(|| format!("cannot use {url}")),

@@ -63,6 +63,11 @@ impl Listeners {
             at_stop,
         })
     }
+
+    /// The certificate of the public listener, if it speaks TLS.
+    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
+    }
 }
 
 /// A server that is ready to serve.

@@ -30,9 +30,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::failure::{Failure, Tried};
 use crate::url::StoreUrl;
 
-/// How long a host may take to accept a connection and answer the first questions. A host that is frozen accepts, and says
-/// nothing.
-const HOST_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a host may take, at least, to accept a connection and answer the first questions. A host that is frozen accepts, and
+/// says nothing.
+const SHORTEST_HOST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// If a host has not answered after this time, the next one is asked too.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -122,6 +122,8 @@ pub(crate) struct Heard {
 pub(crate) struct Connecting {
     hosts: Vec<Config>,
     tls: Option<MakeRustlsConnect>,
+    /// How long a host may take to accept a connection and answer the first questions.
+    host_timeout: Duration,
     /// The host that is asked first: the last one that worked.
     first: AtomicUsize,
     /// How often another host was made the first.
@@ -162,16 +164,17 @@ impl Answers {
 }
 
 impl Connecting {
-    pub(crate) fn new(url: &StoreUrl) -> Stored<Self> {
+    pub(crate) fn new(url: &StoreUrl, answer: Duration) -> Stored<Self> {
+        let host_timeout = answer.max(SHORTEST_HOST_TIMEOUT);
         let tls = url.root_cert.as_deref().map(tls).transpose()?;
         let hosts = url.hosts.iter().cloned().map(|mut config| {
-            config.connect_timeout(HOST_TIMEOUT);
+            config.connect_timeout(host_timeout);
             config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
             config.tcp_user_timeout(3 * KEEPALIVE);
             config
         });
         let (first, moves, newest) = Default::default();
-        Ok(Self { hosts: hosts.collect(), tls, first, moves, newest })
+        Ok(Self { hosts: hosts.collect(), tls, host_timeout, first, moves, newest })
     }
 
     /// Connects to the primary.
@@ -184,7 +187,7 @@ impl Connecting {
         while answers.writable.is_none() {
             let next = others.next();
             next.into_iter().for_each(|host| self.ask(host, &mut asked));
-            let wait = if next.is_some() { HEAD_START } else { HOST_TIMEOUT };
+            let wait = if next.is_some() { HEAD_START } else { self.host_timeout };
             match tokio::time::timeout(wait, asked.join_next()).await {
                 Ok(Some(Ok(answer))) => answers.note(answer),
                 Ok(None) => break,
@@ -207,7 +210,7 @@ impl Connecting {
     fn ask(self: &Arc<Self>, host: usize, asked: &mut JoinSet<Answer>) {
         let connecting = Arc::clone(self);
         asked.spawn(async move {
-            let connected = tokio::time::timeout(HOST_TIMEOUT, connecting.connect_to(host)).await;
+            let connected = tokio::time::timeout(connecting.host_timeout, connecting.connect_to(host)).await;
             (host, connected.unwrap_or(Err(Failure::Silent)))
         });
     }
@@ -262,7 +265,7 @@ impl Connecting {
 
     /// Whether a host still answers, and can be written to.
     pub(crate) async fn does_answer(&self, host: usize) -> bool {
-        match tokio::time::timeout(HOST_TIMEOUT, self.connect_to(host)).await {
+        match tokio::time::timeout(self.host_timeout, self.connect_to(host)).await {
             Ok(Ok(_)) => true,
             // It refuses, for instance because there are too many connections: that is an answer.
             Ok(Err(failure)) => failure.is_answer(),

@@ -29,7 +29,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::Row;
-use waiting::{Waiting, unknown};
+use waiting::Waiting;
 
 use crate::Settings;
 use crate::connecting::{Connecting, Session, Values};
@@ -75,7 +75,7 @@ pub(crate) struct Database {
     /// steps does not wait for each of them.
     away_since: Mutex<Option<Instant>>,
     /// How long a server may take to begin or end a transaction. Then it is asked whether it still answers.
-    statement: Duration,
+    pub(crate) statement: Duration,
     on_wait: Box<dyn Fn() + Send + Sync>,
     /// What was committed here: of tokens and suppressions, and of details.
     committed: [Committed; 2],
@@ -96,12 +96,11 @@ impl Database {
         Ok(Self {
             runtime: handle,
             _running: running,
-            connecting: Arc::new(Connecting::new(&settings.url)?),
+            connecting: Arc::new(Connecting::new(&settings.url, settings.answer)?),
             idle: Mutex::default(),
             patience: settings.patience,
             away_since: Mutex::default(),
-            // Some attempts fit into the patience.
-            statement: (settings.patience / 4).clamp(SHORTEST_STATEMENT, LONGEST_STATEMENT),
+            statement: settings.answer.clamp(SHORTEST_STATEMENT, LONGEST_STATEMENT),
             on_wait: settings.on_wait,
             committed: Default::default(),
             keys: OnceLock::new(),
@@ -265,7 +264,10 @@ impl Database {
     pub(crate) async fn prepare_without_waiting<T: Send>(&self, mut work: impl Doing<T>) -> Stored<T> {
         let mut is_unknown = false;
         let prepared = self.prepare_once(&mut work, &mut is_unknown).await;
-        prepared.map_err(|failure| if is_unknown { unknown(&failure) } else { failure.into_store_error() })
+        match prepared {
+            Ok(done) => Ok(done),
+            Err(failure) => Err(self.explained(failure, is_unknown).await),
+        }
     }
 
     /// `is_unknown` is whether an attempt may have been committed.
@@ -328,9 +330,14 @@ impl Database {
                 None => break,
             }
         }
+        self.new_session().await.map(Arc::new)
+    }
+
+    /// A new connection.
+    pub(crate) async fn new_session(&self) -> Tried<Session> {
         let connecting = Arc::clone(&self.connecting);
         let connected = self.runtime.spawn(async move { connecting.connect().await }).await;
-        connected.unwrap_or(Err(Failure::Silent)).map(Arc::new)
+        connected.unwrap_or(Err(Failure::Silent))
     }
 
     /// How often another host was asked first.

@@ -7,6 +7,7 @@
 mod ahead;
 mod audit;
 mod changes;
+mod condition;
 mod connecting;
 mod counter;
 mod database;
@@ -49,11 +50,14 @@ use contactd_core::store::{Store, Stored};
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
 
+pub use condition::{Condition, Foreign};
 pub use database::{Unconfirmed, random_id as new_process_id};
 pub use following::Listening;
 pub use moving::MoveState;
 pub use node_claim::ANOTHER_RUNS;
-pub use nodes::{ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker};
+pub use nodes::{
+    ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, NodeClock, Registration, Speaker,
+};
 pub use quotas::{QuotaKey, UnitsAsked};
 pub use reconciling::{Difference, DifferentRow};
 pub use sealed_rows::CheckedRows;
@@ -74,6 +78,8 @@ pub struct Settings {
     pub url: StoreUrl,
     /// How long to wait for a database that cannot be reached, as during a failover.
     pub patience: Duration,
+    /// How long a server may take for an answer. Over a slow link, connecting alone takes several round trips.
+    pub answer: Duration,
     /// Whether to make the tables if there are none.
     pub makes_tables: bool,
     /// Called when waiting for the database begins.

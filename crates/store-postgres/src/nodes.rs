@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use contactd_core::Timestamp;
 use contactd_core::store::copying::ChangePoint;
 use contactd_core::store::{StoreError, Stored};
+use contactd_core::{Clock, SystemClock, Timestamp};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
 use crate::connecting::Session;
 use crate::connecting::Values;
-use crate::database::{Counter, Database, LONGEST_STATEMENT, Work};
+use crate::database::{Counter, Database, Work};
 use crate::failure::{Failure, Tried};
 use crate::usage::unsigned;
 
@@ -45,6 +45,8 @@ pub struct ClusterNode {
     pub wiped_number: i64,
     /// How many opt-outs and ends of tokens it holds that this database has lost.
     pub held: u64,
+    /// By how many milliseconds its clock is ahead of the database's, if it has compared them.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 impl ClusterNode {
@@ -99,6 +101,19 @@ pub struct Heartbeat<'a> {
     pub wiped_number: i64,
     /// How many opt-outs and ends of tokens it holds that the database has lost.
     pub held: u64,
+    /// By how many milliseconds its clock is ahead of the database's.
+    pub clock_ahead_ms: i64,
+}
+
+/// How the clock of this machine compares with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeClock {
+    /// By how many milliseconds it is ahead of the database's; less than 0 if it is behind.
+    pub ahead_ms: i64,
+    /// How long the question took: the difference is uncertain by half of that.
+    pub round_trip: Duration,
+    /// By how many milliseconds those of the other nodes are ahead that may answer lookups.
+    pub others: Vec<i64>,
 }
 
 /// The answer to a heartbeat.
@@ -135,7 +150,7 @@ pub struct NewestChanges {
 const NODES: &str = "SELECT id, name, version, (extract(epoch FROM joined_at) * 1000)::bigint,
         (extract(epoch FROM seen_at) * 1000)::bigint,
         greatest(0, extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint,
-        lease_ms, is_ready, access_number, details_number, wiped_number, held
+        lease_ms, is_ready, access_number, details_number, wiped_number, held, clock_ahead_ms
     FROM nodes ORDER BY name, id";
 
 impl PostgresStore {
@@ -179,7 +194,7 @@ impl PostgresStore {
                 SELECT number FROM counters WHERE counter = 'access' AND $2 > 0::bigint FOR SHARE),
             beaten AS (
                 UPDATE nodes SET seen_at = now(), lease_ms = $2, is_ready = $3, access_number = $4, details_number = $6,
-                    wiped_number = $7, beat = $9, held = $10
+                    wiped_number = $7, beat = $9, held = $10, clock_ahead_ms = $11
                 WHERE id = $1 AND process = $8 AND beat < $9 AND ($2 = 0::bigint OR (
                     (SELECT number FROM newest) = $4
                     AND ($4 = 0::bigint OR EXISTS (
@@ -210,11 +225,12 @@ impl PostgresStore {
                             process,
                             number,
                             &held,
+                            &heartbeat.clock_ahead_ms,
                         ],
                     )
                     .await
             };
-            let row = self.database.within(LONGEST_STATEMENT, beat).await?;
+            let row = self.database.within(self.database.statement, beat).await?;
             if session.heard.gave_up_waiting.load(Ordering::SeqCst) {
                 // It may be lost, so it does not count.
                 return Err(Failure::Silent);
@@ -227,7 +243,23 @@ impl PostgresStore {
                 (false, false) => HeartbeatAnswer::Unknown,
             })
         };
-        beaten.await.map_err(Failure::into_store_error)
+        match beaten.await {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.database.explained(failure, false).await),
+        }
+    }
+
+    /// Compares this machine's clock with the database's, and with those of the other nodes.
+    pub async fn compare_clock(&self, node: &str) -> Stored<NodeClock> {
+        let compare = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, array(SELECT clock_ahead_ms FROM nodes
+            WHERE id <> $1 AND clock_ahead_ms IS NOT NULL AND clock_timestamp() < seen_at + lease_ms * interval '1 millisecond')";
+        // The first question may have to connect.
+        self.database.query_one(compare, &[&node]).await?;
+        let (began, now) = (Instant::now(), SystemClock.now().millis());
+        let row = self.database.query_one(compare, &[&node]).await?;
+        let round_trip = began.elapsed();
+        let half = i64::try_from(round_trip.as_millis() / 2).unwrap_or(0);
+        Ok(NodeClock { ahead_ms: now + half - row.get::<_, i64>(0), round_trip, others: row.get(1) })
     }
 
     /// Gives the lease of a node back: it answers nothing any more, and nobody waits for it. Changes nothing if another process
@@ -346,6 +378,7 @@ fn node(row: &Row) -> ClusterNode {
         details_number: row.get(9),
         wiped_number: row.get(10),
         held: unsigned(row.get(11)),
+        clock_ahead_ms: row.get(12),
     }
 }
 

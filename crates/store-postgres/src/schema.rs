@@ -10,7 +10,7 @@ const STEPS: &[&str] = &[
     include_str!("../schema/contactd.sql"),
     include_str!("../schema/journal-lists.sql"),
     include_str!("../schema/sealed.sql"),
-    include_str!("../schema/held.sql"),
+    include_str!("../schema/node-reports.sql"),
 ];
 
 /// The names of all tables.

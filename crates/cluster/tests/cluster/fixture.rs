@@ -216,6 +216,7 @@ fn open(url: &str) -> Arc<PostgresStore> {
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(5),
+        answer: Duration::from_secs(2),
         makes_tables: true,
         on_wait: Box::new(|| {}),
     };

@@ -18,12 +18,13 @@ use crate::opening::Opened;
 use crate::opening::Purpose;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving, reachable};
+use crate::waiting_room;
 
 pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // First of all: from now on, a SIGHUP does not kill.
     let hangups = signal(SignalKind::hangup())?;
     let configured = configure(everywhere, args).and_then(|configured| Ok((configured, Supervisor::find()?)));
-    let ((mut config, mut serve), supervisor) = match configured {
+    let ((mut config, mut serve), mut supervisor) = match configured {
         Ok(configured) => configured,
         Err(error) => {
             // So that this error has the format of the log too.
@@ -49,10 +50,14 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
         }
         false => None,
     };
-    let asked_to_stop = asked_to_stop(notify.clone())?;
+    let mut asked_to_stop = Box::pin(asked_to_stop(notify.clone())?);
     ExposedKeys::find(&config.data.join("keys"), &config.keys).refuse()?;
-    let listeners = Listeners::open(&serve, supervisor.sockets)?;
-    let opened = Opened::open(config, Purpose::Server).await?;
+    let listeners = Listeners::open(&serve, std::mem::take(&mut supervisor.sockets))?;
+    let opening = Opened::open(config, Purpose::Server);
+    let opened = tokio::select! {
+        opened = waiting_room::wait_for(opening, &listeners, &serve, (&notify, &supervisor)) => opened?,
+        () = &mut asked_to_stop => return Ok(ExitCode::SUCCESS),
+    };
     let settings = serve.reloadable.settings.clone();
     let (dir, named) = (opened.dir.clone(), serve.named.clone());
     let follows = opened.database.is_some().then(|| opened.place.clone());

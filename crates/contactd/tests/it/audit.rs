@@ -230,6 +230,13 @@ impl Faulty {
         Self { service: Self::serve(site, &control, sync, config), token, control }
     }
 
+    /// A service on a site that has people and a token.
+    pub(crate) fn on(site: Site, token: &str, how: &str, config: &str) -> Self {
+        fault_library(&site);
+        let control = PathBuf::from(site.file("faults", how));
+        Self { service: Self::serve(site, &control, "os", config), token: token.to_owned(), control }
+    }
+
     fn serve(site: Site, control: &Path, sync: &str, config: &str) -> Service {
         let (library, faults) = (site.path("faults.so").display().to_string(), control.display().to_string());
         let env = [("LD_PRELOAD", library.as_str()), ("FAULTS", faults.as_str())];

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use contactd_testing::{TestServer, program};
 use rustix::process::Signal;
@@ -115,9 +115,11 @@ fn a_node_that_is_paused_discloses_nothing_that_was_opted_out_meanwhile() {
     }
 }
 
-/// A way to the database that can be cut.
+/// A way to the database that can be cut, and slow.
 pub(crate) struct Road {
     pub(crate) address: SocketAddr,
+    /// How many milliseconds everything takes in each direction.
+    pub(crate) delay: Arc<AtomicU64>,
     is_cut: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
@@ -127,7 +129,9 @@ impl Road {
         let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
         let address = listener.local_addr().expect("an address");
         let (is_cut, open) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<TcpStream>>>::default());
-        let road = Self { address, is_cut: Arc::clone(&is_cut), open: Arc::clone(&open) };
+        let delay = Arc::<AtomicU64>::default();
+        let road =
+            Self { address, delay: Arc::clone(&delay), is_cut: Arc::clone(&is_cut), open: Arc::clone(&open) };
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 if is_cut.load(Ordering::SeqCst) {
@@ -137,9 +141,11 @@ impl Road {
                 let clone = |stream: &TcpStream| stream.try_clone().expect("clones");
                 open.lock().expect("a lock").extend([clone(&near), clone(&far)]);
                 for (mut from, mut to) in [(clone(&near), clone(&far)), (far, near)] {
+                    let delay = Arc::clone(&delay);
                     std::thread::spawn(move || {
                         let mut bytes = [0; 16384];
                         while let Ok(read @ 1..) = from.read(&mut bytes) {
+                            std::thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
                             if to.write_all(&bytes[..read]).is_err() {
                                 break;
                             }

@@ -85,6 +85,7 @@ mod tls_client;
 mod token_changes;
 mod tokens;
 mod transcript;
+mod troubles;
 mod undo;
 mod users;
 mod waiting;

@@ -502,10 +502,15 @@ impl Service {
         assert!(log.contains(words.as_ref()), "not {:?}: {log}", words.as_ref());
     }
 
-    /// The number of a metric, which is named with its labels.
+    /// Waits until it says these words.
+    pub(crate) fn eventually_logged(&self, words: impl AsRef<str>) {
+        eventually(words.as_ref(), || self.log.text().contains(words.as_ref()));
+    }
+
+    /// The number of a metric, which is named with its labels; what is behind its point is left out.
     pub(crate) fn metric(&self, name: &str) -> Option<u64> {
-        let number = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-        self.metrics().lines().find_map(number)
+        let whole = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.split('.').next()?.parse().ok();
+        self.metrics().lines().find_map(whole)
     }
 
     pub(crate) fn data(&self) -> PathBuf {

@@ -51,6 +51,7 @@ impl Elsewhere {
                 let settings = Settings {
                     url: url.parse().expect("a URL"),
                     patience: Duration::from_secs(10),
+                    answer: Duration::from_secs(5),
                     makes_tables: false,
                     on_wait: Box::new(|| {}),
                 };

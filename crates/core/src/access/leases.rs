@@ -7,17 +7,20 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
 use super::limit::LimitExceeded;
+use crate::Timestamp;
 
 /// What lookups tell whoever leases units, and learn from it.
 #[derive(Debug, Default)]
 pub struct QuotaLeases {
     is_away: AtomicBool,
+    /// By how many milliseconds the clock of this machine is ahead of the database's.
+    ahead_ms: AtomicI64,
     pub(super) poke: Mutex<Poke>,
 }
 
@@ -31,6 +34,16 @@ impl QuotaLeases {
     /// Says whether the database can be asked. While it cannot, no lookup waits for units.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Release);
+    }
+
+    /// Says by how many milliseconds the clock of this machine is ahead of the database's, which decides when a day begins.
+    pub fn set_ahead(&self, milliseconds: i64) {
+        self.ahead_ms.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// The time of the database, given that of this machine.
+    pub fn time(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_millis(now.millis() - self.ahead_ms.load(Ordering::Relaxed))
     }
 
     /// Waits until units are needed. One task at a time waits.

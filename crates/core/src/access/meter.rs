@@ -43,12 +43,17 @@ impl Meter {
 
     /// Starts without a unit, and with the hits already counted in the period that contains `now`.
     pub(crate) fn leased(quota: Quota, used: u64, now: Timestamp, leases: Arc<QuotaLeases>) -> Self {
-        let first = first_day(quota.period.days(now).0);
+        let first = first_day(quota.period.days(leases.time(now)).0);
         Self {
             packed: AtomicU64::new(Self::pack(first, FULL)),
             leased: Some(Leased::new(leases, quota.limit, first, used)),
             ..Self::default()
         }
+    }
+
+    /// The time that decides which period it is.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        self.leased.as_ref().map_or(now, |leased| leased.leases.time(now))
     }
 
     /// The count with which a period begins.
@@ -107,6 +112,7 @@ impl Meter {
 
     /// Checks whether another hit is allowed.
     pub(crate) fn check(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
+        let now = self.time(now);
         let (first, next) = quota.period.days(now);
         if self.used(first_day(first)) < self.most(quota) {
             return Ok(());
@@ -129,6 +135,7 @@ impl Meter {
     /// Reserves a hit, unless the quota is used up. The count never exceeds the quota. Every hit that is reserved
     /// is [kept](Self::keep) or [given back](Self::give_back).
     pub(crate) fn reserve(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
+        let now = self.time(now);
         let (first, next) = quota.period.days(now);
         let most = self.most(quota);
         self.reserved.fetch_add(1, Ordering::AcqRel);
@@ -159,7 +166,7 @@ impl Meter {
 
     /// Takes back a hit that was reserved at `reserved_at`, in the period in which it was counted.
     pub(crate) fn give_back(&self, quota: Quota, reserved_at: Timestamp) {
-        let first = first_day(quota.period.days(reserved_at).0);
+        let first = first_day(quota.period.days(self.time(reserved_at)).0);
         self.keep();
         let give_back = || {
             self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
@@ -228,6 +235,7 @@ impl Meter {
     }
 
     pub(crate) fn allowance(&self, quota: Quota, now: Timestamp) -> Allowance {
+        let now = self.time(now);
         let (first, next) = quota.period.days(now);
         Allowance {
             name: "quota",

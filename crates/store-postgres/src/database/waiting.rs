@@ -29,12 +29,20 @@ impl<'a> Waiting<'a> {
         if self.tries_again(&failure, is_unknown).await {
             return Ok(());
         }
-        Err(if is_unknown { unknown(&failure) } else { failure.into_store_error() })
+        Err(self.database.explained(failure, is_unknown).await)
     }
 
     /// The same for something that has changed nothing.
     pub(super) async fn after_discarding(&mut self, failure: Failure) -> Stored<()> {
-        if self.tries_again(&failure, false).await { Ok(()) } else { Err(failure.into_discarded()) }
+        if self.tries_again(&failure, false).await {
+            return Ok(());
+        }
+        match self.database.obstacle(&failure).await {
+            Some(obstacle) => {
+                Err(StoreError::Unavailable(format!("PostgreSQL: {obstacle}. Nothing was changed")))
+            }
+            None => Err(failure.into_discarded()),
+        }
     }
 
     async fn tries_again(&mut self, failure: &Failure, is_unknown: bool) -> bool {
@@ -59,7 +67,15 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// The error of something that may have been done.
-pub(super) fn unknown(failure: &Failure) -> StoreError {
-    StoreError::OutcomeUnknown(format!("PostgreSQL: {}", failure.what()))
+impl Database {
+    /// The error of what is not tried again, with what is behind it; `is_unknown` is whether it may have been done.
+    pub(crate) async fn explained(&self, failure: Failure, is_unknown: bool) -> StoreError {
+        let obstacle = self.obstacle(&failure).await;
+        let what = format!("PostgreSQL: {}", obstacle.as_ref().unwrap_or(&failure.what()));
+        match obstacle {
+            _ if is_unknown => StoreError::OutcomeUnknown(what),
+            Some(_) => StoreError::Unavailable(what),
+            None => failure.into_store_error(),
+        }
+    }
 }

@@ -21,6 +21,7 @@ async fn open(url: &str, patience: u64) -> (Arc<PostgresStore>, Arc<AtomicUsize>
     let counted = Arc::clone(&waits);
     let settings = Settings {
         patience: Duration::from_secs(patience),
+        answer: Duration::from_secs(patience) / 4,
         on_wait: Box::new(move || {
             counted.fetch_add(1, Ordering::SeqCst);
         }),

@@ -10,6 +10,7 @@ pub(crate) fn settings(url: &str) -> Settings {
     Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(20),
+        answer: Duration::from_secs(5),
         makes_tables: true,
         on_wait: Box::new(|| {}),
     }

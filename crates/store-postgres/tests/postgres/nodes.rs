@@ -33,6 +33,7 @@ async fn beat(store: &PostgresStore, process: &[u8], beat: i64, seconds: u64) ->
         details_number: 0,
         wiped_number: 0,
         held: 0,
+        clock_ahead_ms: 0,
     };
     store.heartbeat(&heartbeat).await.expect("beats")
 }

@@ -1,0 +1,137 @@
+//! How the database is: what keeps it from answering or from committing, in words that an operator can do something about.
+
+use std::time::{Duration, Instant};
+
+use contactd_core::store::Stored;
+use contactd_core::{Clock, SystemClock};
+use tokio_postgres::Row;
+
+use crate::connecting::Session;
+use crate::database::Database;
+use crate::failure::{Failure, Tried};
+use crate::url::StoreUrl;
+use crate::{PostgresStore, Settings};
+
+/// How long a look may take, with connecting.
+const LONGEST_LOOK: Duration = Duration::from_secs(4);
+/// A commit that has waited for a standby for this long does not wait for a busy one.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// How the primary is at a moment.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// By how many milliseconds its clock is ahead of this machine's; less than 0 if it is behind.
+    pub clock_ahead_ms: i64,
+    /// How long a question and its answer took.
+    pub round_trip: Duration,
+    /// The standbys that commits wait for, as `synchronous_standby_names` has them; empty if they wait for none.
+    pub synchronous: String,
+    /// How many standbys are connected.
+    pub standbys: u64,
+    /// For how long a commit has waited for a standby, if it is long.
+    pub waits_for_standby: Option<Duration>,
+    /// Transactions of others that hold locks on our tables.
+    pub foreign: Vec<Foreign>,
+    /// How many connections it has, and how many it may have.
+    pub connections: (u64, u64),
+}
+
+/// A transaction of somebody else that holds locks on our tables.
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    /// The process of the server.
+    pub pid: i32,
+    /// Whose it is: the name of the program and the user.
+    pub whose: String,
+    /// For how many seconds it has lasted, if this user may know that.
+    pub seconds: Option<i64>,
+}
+
+impl Condition {
+    /// What keeps others from changing anything, and what to do about it.
+    pub fn obstacle(&self) -> Option<String> {
+        if let Some(Foreign { pid, whose, seconds }) = self.foreign.first() {
+            let lasts = seconds.map(|seconds| format!(" for {seconds} s")).unwrap_or_default();
+            return Some(format!(
+                "a transaction of somebody else ({whose}, process {pid} of the server) has held locks on our tables{lasts}: end it there, or \
+                 with SELECT pg_terminate_backend({pid})"
+            ));
+        }
+        let waits = self.waits_for_standby.filter(|waits| *waits > LONG_WAIT)?;
+        Some(format!(
+            "commits hang, one for {} s: no standby confirms them (synchronous_standby_names is '{}', {} standbys are connected). Start a \
+             standby, or look at its log",
+            waits.as_secs(),
+            self.synchronous,
+            self.standbys
+        ))
+    }
+}
+
+const LOOK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    current_setting('synchronous_standby_names'),
+    (SELECT count(*) FROM pg_stat_replication),
+    (SELECT (extract(epoch FROM max(clock_timestamp() - query_start)) * 1000)::bigint FROM pg_stat_activity
+        WHERE wait_event = 'SyncRep' AND usename = current_user),
+    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+    current_setting('max_connections')::bigint";
+
+/// Reading locks nothing out. An autovacuum ends by itself.
+const FOREIGN: &str = "SELECT activity.pid, coalesce(nullif(application_name, ''), 'unnamed') || ', ' || coalesce(usename, '?'),
+        extract(epoch FROM clock_timestamp() - min(xact_start))::bigint
+    FROM pg_locks JOIN pg_stat_activity AS activity USING (pid)
+    WHERE granted AND mode <> 'AccessShareLock' AND backend_type = 'client backend'
+        AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('contactd'))
+        AND application_name <> current_setting('application_name')
+    GROUP BY 1, 2 ORDER BY 3 DESC NULLS LAST LIMIT 3";
+
+impl PostgresStore {
+    /// Looks how the database is, on a connection of its own, within a few seconds.
+    pub async fn condition(url: &StoreUrl) -> Stored<Condition> {
+        let (patience, answer) = (Duration::ZERO, LONGEST_LOOK);
+        let settings =
+            Settings { url: url.clone(), patience, answer, makes_tables: false, on_wait: Box::new(|| {}) };
+        Ok(Database::new(settings)?.condition().await?)
+    }
+}
+
+impl Database {
+    async fn condition(&self) -> Tried<Condition> {
+        let look = async {
+            let session = self.new_session().await?;
+            let looked = look(&session).await;
+            session.cut();
+            looked
+        };
+        self.within(LONGEST_LOOK, look).await
+    }
+
+    /// What is behind a failure, if it can be found out: nobody answered in time, or somebody else held a lock.
+    pub(crate) async fn obstacle(&self, failure: &Failure) -> Option<String> {
+        if !matches!(failure, Failure::Silent) && !failure.is_busy() {
+            return None;
+        }
+        self.condition().await.ok()?.obstacle()
+    }
+}
+
+async fn look(session: &Session) -> Tried<Condition> {
+    let foreign = |row: &Row| Foreign { pid: row.get(0), whose: row.get(1), seconds: row.get(2) };
+    let foreign = session.client.query(FOREIGN, &[]).await?.iter().map(foreign).collect();
+    let (began, now) = (Instant::now(), SystemClock.now().millis());
+    let row = session.client.query_one(LOOK, &[]).await?;
+    let round_trip = began.elapsed();
+    let half = i64::try_from(round_trip.as_millis() / 2).unwrap_or(0);
+    let number = |column: usize| row.get::<_, i64>(column).cast_unsigned();
+    Ok(Condition {
+        clock_ahead_ms: row.get::<_, i64>(0) - now - half,
+        round_trip,
+        synchronous: row.get(1),
+        standbys: number(2),
+        waits_for_standby: row
+            .get::<_, Option<i64>>(3)
+            .map(|waits| Duration::from_millis(waits.cast_unsigned())),
+        foreign,
+        connections: (number(4), number(5)),
+    })
+}
