@@ -89,7 +89,7 @@ pub enum Mark {
         /// How many lines were lost.
         lost: u64,
     },
-    /// These lines say hit or miss, but their requests were answered 500, because writing the lines took too
+    /// These lines say hit or miss, but their requests were answered 503, because writing the lines took too
     /// long or may have failed. Nothing was disclosed.
     Undisclosed {
         /// The first line.

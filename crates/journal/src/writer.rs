@@ -55,7 +55,7 @@ pub(crate) struct Writer {
     chain: Chain,
     /// Bytes of an unfinished line that a killed server left, until the journal records them.
     torn: u64,
-    /// Lines that are in the file although their requests were answered 500, until the journal records this.
+    /// Lines that are in the file although their requests were answered 503, until the journal records this.
     undisclosed: Vec<u64>,
     buffer: Vec<u8>,
 }
@@ -144,8 +144,10 @@ impl Writer {
     fn do_what_is_due(&mut self) {
         self.undisclosed.extend(self.shared.taken_back());
         if !self.undisclosed.is_empty() {
-            // If this fails, it is tried again with the next lines.
-            let _ = self.say_undisclosed();
+            let said = self.say_undisclosed();
+            if !self.report(said, 0) {
+                return;
+            }
         }
         if self.sign_at.is_none() && self.shared.has_refused() {
             self.sign_at = Some(Instant::now() + CHECKPOINT);
@@ -237,7 +239,7 @@ impl Writer {
                 if !was_down {
                     tracing::error!(
                         %error,
-                        "the audit journal cannot be written: lookups are answered 500 until it can be"
+                        "the audit journal cannot be written: lookups are answered 503 until it can be"
                     );
                 }
                 false
@@ -245,7 +247,7 @@ impl Writer {
         }
     }
 
-    /// Records which lines are in the file although their requests were answered 500 or 503.
+    /// Records which lines are in the file although their requests were answered 503.
     fn say_undisclosed(&mut self) -> io::Result<()> {
         let mut marks: Vec<Vec<u8>> = Vec::new();
         let mut lines = self.undisclosed.iter().copied().peekable();

@@ -39,7 +39,7 @@ pub(crate) enum Refusal {
         profile: Profile,
     },
     Store(StoreError),
-    /// The lookup could not be recorded.
+    /// The lookup could not be recorded, so nothing is disclosed. Another node may be able to.
     Unrecorded,
     Panicked,
     Overloaded,
@@ -100,9 +100,8 @@ impl Refusal {
                 | StoreError::NotNoted
                 | StoreError::Pending(_),
             )
-            | Self::Unrecorded
             | Self::Panicked => ErrorCode::Internal,
-            Self::Overloaded | Self::Stopping | Self::NotReady | Self::NoLease => {
+            Self::Unrecorded | Self::Overloaded | Self::Stopping | Self::NotReady | Self::NoLease => {
                 ErrorCode::ServiceUnavailable
             }
         }
@@ -155,7 +154,8 @@ impl Refusal {
             Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
                 ("retry-after", retry_after.to_string().into())
             }
-            Self::Overloaded
+            Self::Unrecorded
+            | Self::Overloaded
             | Self::Stopping
             | Self::NotReady
             | Self::NoLease

@@ -34,7 +34,7 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// How long a graceful stop may take.
     pub stop_timeout: Duration,
-    /// How long a lookup waits for its audit line before it is answered 500.
+    /// How long a lookup waits for its audit line before it is answered 503.
     pub audit_patience: Duration,
     /// Whether every request gets a line in the log.
     pub access_log: bool,

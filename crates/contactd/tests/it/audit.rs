@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{ADA, EVE, NOBODY, assert_nothing_personal, many};
 use crate::http::{Connection, Request, profile_body};
+use crate::refusals::unavailable;
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
 
 /// A lookup with a name, which is its id in hexadecimal digits so that it is recorded as it is.
@@ -262,10 +263,10 @@ impl Faulty {
         self.service.look_up(PHONE, &self.token, ADA).status
     }
 
-    /// Sends `most` lookups. Returns the ids that were answered 200, and whether any was answered 500.
+    /// Sends `most` lookups. Returns the ids that were answered 200, and whether any was answered 503.
     fn look_up(&self, name: &str, most: usize) -> (HashSet<String>, bool) {
         let answered = load(&self.service, &self.token, name, most, &AtomicBool::new(false));
-        let refused = self.service.metrics().contains("outcome=\"internal_error\"");
+        let refused = self.service.metrics().contains("outcome=\"service_unavailable\"");
         (answered, refused)
     }
 }
@@ -279,11 +280,7 @@ fn nothing_is_disclosed_while_the_journal_fails_and_it_recovers_by_itself() {
             faulty.fail(how);
             let (through, has_refused) = faulty.look_up(how, 200);
             assert!(through.is_empty() && has_refused, "{how}: {} disclosed", through.len());
-            let reply = faulty.service.look_up(PHONE, &faulty.token, ADA);
-            assert_eq!(
-                (reply.status, reply.body.as_str()),
-                (500, "{\"message\":\"Internal server error.\"}")
-            );
+            assert_eq!(faulty.service.look_up(PHONE, &faulty.token, ADA).shown(), unavailable());
             assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 503);
             faulty.fail("ok");
             eventually("it recovers", || faulty.status() == 200);
@@ -301,6 +298,30 @@ fn nothing_is_disclosed_while_the_journal_fails_and_it_recovers_by_itself() {
         assert!(answered.is_subset(&recorded_hits(&faulty.service.site)), "{sync}");
         faulty.service.site.ok(&["audit", "verify"]);
         faulty.service.has_logged("the audit journal cannot be written");
+    }
+}
+
+#[test]
+fn readyz_is_503_from_the_first_line_on_that_cannot_be_written_and_200_again_without_a_lookup() {
+    for sync in ["os", "disk"] {
+        let faulty = Faulty::start(sync);
+        let readiness = || faulty.service.send(&Request::get("/readyz"));
+        let recovers = || {
+            faulty.fail("ok");
+            eventually("it is ready again", || readiness().status == 200);
+            assert_eq!(faulty.status(), 200);
+        };
+        for how in ["full", "read-only"] {
+            assert_eq!(readiness().status, 200);
+            faulty.fail(how);
+            assert_eq!(faulty.service.look_up(PHONE, &faulty.token, ADA).shown(), unavailable());
+            assert_eq!(readiness().shown(), unavailable());
+            recovers();
+        }
+        // The line that signs the last lookup is the first that cannot be written.
+        faulty.fail("full");
+        eventually("it is not ready", || readiness().status == 503);
+        recovers();
     }
 }
 
@@ -324,13 +345,13 @@ fn a_lookup_waits_only_a_limited_time_for_a_journal_that_hangs() {
     let faulty = Faulty::start("os");
     faulty.fail("hang");
     let began = Instant::now();
-    assert_eq!(faulty.status(), 500);
+    assert_eq!(faulty.status(), 503);
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     // Once the journal is known to hang, no lookup waits for it, and other requests do not either.
     let readiness = || faulty.service.send(&Request::get("/readyz")).status;
     eventually("it is known to hang", || readiness() == 503);
     let began = Instant::now();
-    assert_eq!(faulty.status(), 500);
+    assert_eq!(faulty.status(), 503);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(faulty.service.send(&Request::get("/healthz")).status, 200);
     assert_eq!(readiness(), 503);
@@ -354,7 +375,7 @@ fn every_lookup_that_waits_for_a_journal_that_hangs_is_answered() {
         })
         .collect();
     for connection in &mut connections {
-        assert_eq!(connection.reply().status, 500);
+        assert_eq!(connection.reply().shown(), unavailable());
     }
     faulty.fail("ok");
     eventually("it recovers", || faulty.status() == 200);
@@ -373,14 +394,14 @@ fn a_removed_line_is_found_even_if_a_sync_had_failed_before() {
     let faulty = Faulty::start("disk");
     assert_eq!(faulty.status(), 200);
     faulty.fail("sync 1");
-    assert_eq!(faulty.status(), 500);
+    assert_eq!(faulty.status(), 503);
     faulty.fail("ok");
     for _ in 0..9 {
         eventually("it recovers", || faulty.status() == 200);
     }
     let site = &faulty.service.site;
     site.ok(&["audit", "verify"]);
-    assert_eq!(shown(site, &["--outcome", "hit"]).len(), 10, "the lookup that was answered 500 is not a hit");
+    assert_eq!(shown(site, &["--outcome", "hit"]).len(), 10, "the lookup that was answered 503 is not a hit");
     let file = segments(&faulty.service.data()).pop().expect("a segment");
     let text = std::fs::read_to_string(&file).expect("reads");
     let lines: Vec<&str> = text.split_inclusive('\n').collect();

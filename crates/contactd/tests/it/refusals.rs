@@ -16,6 +16,13 @@ fn refused(status: u16, extra: &str, body: &str) -> String {
     )
 }
 
+/// The whole answer of a service that cannot take a request now.
+pub(crate) fn unavailable() -> String {
+    let body = "{\"status\":\"service_unavailable\",\
+                \"message\":\"The service cannot take this request now; retry after the time in Retry-After.\"}";
+    refused(503, "retry-after: 1\n", body)
+}
+
 #[test]
 fn an_invalid_url_is_refused_with_the_path_and_the_reason() {
     let (service, token) = Service::with_people();
