@@ -100,8 +100,8 @@ def lease(cluster, load, quick):
         time.sleep(1)
     finally:
         load.end()
-    early = [status for at, status in load.looked_up if broken < at < ended - 2]
-    away = {str(status) for at, status in load.looked_up if ended < at < back}
+    early = [status for at, status, _ in load.looked_up if broken < at < ended - 2]
+    away = {str(status) for at, status, _ in load.looked_up if ended < at < back}
     wrong = failover.verify(cluster, load)
     return {
         "broken": f"etcd and {old}", "secondsToEndOfLease": round(ended - broken, 1), "answers": answers, "acknowledged": sum(load.acknowledged().values()) - before,

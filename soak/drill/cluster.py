@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A whole cluster on this machine, to try failovers: etcd, three PostgreSQL with Patroni, nodes of contactd, and HAProxy.
+"""A whole cluster on this machine, to try failovers: etcd, three PostgreSQL with Patroni, nodes of contactd, and HAProxy or nginx.
 
     soak/drill/cluster.py start DIR --binary PATH       # starts everything in a new directory, and prints the addresses
     soak/drill/cluster.py status DIR                    # who is the primary, which nodes answer
@@ -17,6 +17,7 @@ What can be broken:
     standbys    the hosts of both standbys are lost
     etcd        etcd is lost
     node        a node of contactd is killed (`--name node-1` says which)
+    hang        a node of contactd hangs: its process is stopped, and goes on at `heal`
 
 Everything listens on the loopback interface only. Root starts it as the user `postgres`, which must be able to read the binary and this
 repository; others as themselves. Patroni is installed below target/ when it is needed. PostgreSQL does not sync its files (`fsync = off`), which
@@ -43,9 +44,13 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 USER = "postgres"
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
+# Where programs are, also those for root.
+PROGRAMS = "/usr/bin:/usr/sbin"
 PATRONI = ["patroni[etcd3]==4.1.5", "psycopg[binary]==3.3.8"]
 MEMBERS = ("pg-1", "pg-2", "pg-3")
-FAULTS = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd", "node")
+FAULTS = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd", "node", "hang")
+# Load balancers, and the packages that they are in.
+BALANCERS = {"haproxy": "haproxy", "nginx": "nginx-light"}
 # How long the primary may be silent before another one takes over.
 TTL = 20
 
@@ -146,15 +151,15 @@ class Cluster:
         self.state = json.loads(self.state_file.read_text())
 
     @classmethod
-    def create(cls, directory, binary, nodes=3, lease="60s"):
+    def create(cls, directory, binary, nodes=3, lease="60s", balancers=("haproxy",)):
         """Starts a cluster in a new directory. Returns when everything is well."""
         directory, binary = pathlib.Path(directory).resolve(), pathlib.Path(binary).resolve()
         if directory.exists() and any(directory.iterdir()):
             raise SystemExit(f"{directory} is not empty; choose a new directory")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = [f"node-{number + 1}" for number in range(nodes)]
-        wanted = ["etcd", "etcd-peer", "haproxy", *MEMBERS, *(f"{name} api" for name in MEMBERS), *names, *(f"{name} admin" for name in names)]
-        state = {"binary": str(binary), "ports": dict(zip(wanted, free_ports(len(wanted)))), "nodes": names, "lease": lease,
+        wanted = ["etcd", "etcd-peer", *balancers, *MEMBERS, *(f"{name} api" for name in MEMBERS), *names, *(f"{name} admin" for name in names)]
+        state = {"binary": str(binary), "ports": dict(zip(wanted, free_ports(len(wanted)))), "nodes": names, "balancers": list(balancers), "lease": lease,
                  "password": secrets.token_hex(16), "digestKey": secrets.token_hex(32), "processes": {}}
         (directory / "state.json").write_text(json.dumps(state))
         cluster = cls(directory)
@@ -166,15 +171,16 @@ class Cluster:
         return cluster
 
     def start(self):
-        for command, package in (("etcd", "etcd-server"), ("haproxy", "haproxy"), (POSTGRES / "postgres", "postgresql")):
-            if not shutil.which(command, path=f"{os.environ['PATH']}:/usr/sbin"):
+        for command, package in (("etcd", "etcd-server"), (POSTGRES / "postgres", "postgresql"), *((name, BALANCERS[name]) for name in self.balancers)):
+            if not shutil.which(command, path=PROGRAMS):
                 raise SystemExit(f"{command} is missing: apt-get install {package}")
         for program in (patroni("patroni"), [self.state["binary"]]):
             if subprocess.run(as_user(*program, "--version"), cwd="/", capture_output=True).returncode != 0:
                 raise SystemExit(f"{program[-1]} cannot be run by the user {USER if os.getuid() == 0 else os.getuid()}; put it where that user can read it")
         for name in MEMBERS:
             (self.directory / f"{name}.json").write_text(json.dumps(self.patroni_config(name), indent=1))
-        (self.directory / "haproxy.cfg").write_text(self.haproxy_config())
+        for name in self.balancers:
+            (self.directory / f"{name}.cfg").write_text({"haproxy": self.haproxy_config, "nginx": self.nginx_config}[name]())
         for name in self.nodes:
             (self.directory / f"{name}.toml").write_text(f'[cluster]\nname = "{name}"\nlease = "{self.state["lease"]}"\n')
         if os.getuid() == 0:
@@ -189,7 +195,9 @@ class Cluster:
         self.sql("CREATE DATABASE contacts OWNER contactd", "postgres")
         for name in self.nodes:
             self.start_node(name)
-        self.spawn("haproxy", shutil.which("haproxy", path="/usr/sbin:/usr/bin"), "-db", "-f", self.directory / "haproxy.cfg")
+        for name in self.balancers:
+            options = {"haproxy": ["-db", "-f"], "nginx": ["-p", self.directory, "-c"]}[name]
+            self.spawn(name, shutil.which(name, path=PROGRAMS), *options, self.directory / f"{name}.cfg")
         self.wait_until_served()
 
     # Configurations
@@ -235,6 +243,16 @@ class Cluster:
         servers = "".join(f"    server {name} 127.0.0.1:{self.port(name)} check\n" for name in self.nodes)
         return (ROOT / "soak/drill/haproxy.cfg").read_text() + f"    bind 127.0.0.1:{self.port('haproxy')}\n" + servers
 
+    def nginx_config(self):
+        """The example with the nodes in place of its servers, and what nginx needs around it."""
+        def servers(match):
+            return "".join(f"{match[1]}127.0.0.1:{self.port(name)}{match[2]}" for name in self.nodes)
+        text = (ROOT / "soak/drill/nginx.conf").read_text().replace("listen 80;", f"listen 127.0.0.1:{self.port('nginx')};")
+        text = re.sub(r"( +server )node-1\.example\.com:8080(.*\n)(?: +server node-.*\n)*", servers, text)
+        paths = "".join(f"{kind}_temp_path {self.directory}/nginx-{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        return (f"daemon off; worker_processes 2; pid {self.directory}/nginx.pid; error_log stderr; events {{ worker_connections 1024; }}\n"
+                f"http {{ access_log off; {paths}\n{text}}}\n")
+
     # Processes
 
     def spawn(self, name, *command, is_host=False):
@@ -279,6 +297,11 @@ class Cluster:
                    "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
                    "--initial-advertise-peer-urls", peer, "--initial-cluster", f"etcd={peer}")
 
+    def stop_node(self, name):
+        """Ends a node in order."""
+        send(self.family(name), signal.SIGTERM)
+        wait_for(f"the end of {name}", lambda: not self.family(name), 60)
+
     def start_member(self, name):
         self.spawn(name, *patroni("patroni"), self.directory / f"{name}.json", is_host=True)
 
@@ -291,6 +314,10 @@ class Cluster:
     @property
     def nodes(self):
         return self.state["nodes"]
+
+    @property
+    def balancers(self):
+        return self.state["balancers"]
 
     def port(self, name):
         return self.state["ports"][name]
@@ -327,8 +354,8 @@ class Cluster:
         return self.primary() and states == ["running", "streaming", "streaming"] and any(synchronous)
 
     def is_served(self):
-        """Whether all nodes answer, and HAProxy sees them."""
-        return all(ask(self.port(name), "/readyz")[0] == 200 for name in (*self.nodes, "haproxy"))
+        """Whether all nodes answer, and the load balancers see them."""
+        return all(ask(self.port(name), "/readyz")[0] == 200 for name in (*self.nodes, *self.balancers))
 
     def wait_until_replicated(self):
         wait_for("a primary with two standbys", self.is_replicated, 120)
@@ -363,7 +390,7 @@ class Cluster:
         return primary
 
     def thaw(self):
-        for name in MEMBERS:
+        for name in (*MEMBERS, *self.nodes):
             send(self.family(name), signal.SIGCONT)
 
     def switchover(self):
@@ -392,9 +419,12 @@ class Cluster:
         if fault == "etcd":
             self.kill("etcd")
             return "etcd"
-        if fault == "node":
+        if fault in ("node", "hang"):
             name = name or self.nodes[0]
-            self.kill(name)
+            if fault == "node":
+                self.kill(name)
+            else:
+                send(self.family(name), signal.SIGSTOP)
             return name
         breaks = {"primary": self.lose_primary, "postgres": self.lose_postgres, "patroni": self.lose_patroni, "freeze": self.freeze, "switchover": self.switchover,
                   "standbys": self.lose_standbys}
@@ -419,7 +449,7 @@ class Cluster:
     # The end
 
     def end_processes(self):
-        everything = ("haproxy", *self.nodes, *MEMBERS, "etcd")
+        everything = (*self.balancers, *self.nodes, *MEMBERS, "etcd")
         self.thaw()
         for name in MEMBERS:
             # Patroni first, so that it does not start PostgreSQL again. That gets the signal for an immediate stop, so that it cleans up.
@@ -456,9 +486,9 @@ def remove_shared_memory(data):
 
 
 @contextlib.contextmanager
-def running(directory, binary, nodes=3, lease="60s"):
+def running(directory, binary, nodes=3, lease="60s", balancers=("haproxy",)):
     """A cluster that ends with the block."""
-    cluster = Cluster.create(directory, binary, nodes, lease)
+    cluster = Cluster.create(directory, binary, nodes, lease, balancers)
     try:
         yield cluster
     finally:
@@ -470,7 +500,7 @@ def show(cluster):
     for name in MEMBERS:
         role, state, is_sync = roles.get(name, ("does not answer", "", False))
         print(f"{name:10} 127.0.0.1:{cluster.port(name)}  {role} {'(synchronous) ' if is_sync else ''}{state}".rstrip())
-    for name in (*cluster.nodes, "haproxy"):
+    for name in (*cluster.nodes, *cluster.balancers):
         status = ask(cluster.port(name), "/readyz")[0] or "no answer"
         print(f"{name:10} 127.0.0.1:{cluster.port(name)}  readyz {status}")
 
@@ -482,6 +512,7 @@ def main():
     start = commands.add_parser("start", help="start a cluster in a new directory")
     start.add_argument("--binary", type=pathlib.Path, required=True, help="the contactd to run")
     start.add_argument("--nodes", type=int, default=3, help="how many nodes of contactd [default: 3]")
+    start.add_argument("--balancer", choices=BALANCERS, default="haproxy", help="the load balancer [default: haproxy]")
     start.add_argument("--lease", default="60s", help="cluster.lease of the nodes [default: 60s]")
     breaking = commands.add_parser("break", help="break something")
     run = commands.add_parser("run", help="run a command of contactd on the cluster")
@@ -495,8 +526,8 @@ def main():
     options = parser.parse_args()
     if options.command == "start":
         began = time.monotonic()
-        cluster = Cluster.create(options.directory, options.binary, options.nodes, options.lease)
-        print(f"everything runs after {time.monotonic() - began:.1f} s; lookups go to http://127.0.0.1:{cluster.port('haproxy')}")
+        cluster = Cluster.create(options.directory, options.binary, options.nodes, options.lease, [options.balancer])
+        print(f"everything runs after {time.monotonic() - began:.1f} s; lookups go to http://127.0.0.1:{cluster.port(options.balancer)}")
         show(cluster)
         return
     cluster = Cluster(options.directory)

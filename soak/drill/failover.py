@@ -39,7 +39,7 @@ def new_primary(cluster, old, seconds=90):
 
 def break_and_heal(cluster, load, fault, hurry=False, away=None, warm_up=3):
     """Breaks one thing under load, waits until writes are acknowledged again, and heals it. Returns what was seen."""
-    away = away or (NODE_AWAY if fault == "node" else AWAY)
+    away = away or (NODE_AWAY if fault in ("node", "hang") else AWAY)
     load.start()
     try:
         time.sleep(warm_up)
@@ -58,7 +58,7 @@ def break_and_heal(cluster, load, fault, hurry=False, away=None, warm_up=3):
             written_at = load.first_write_after(max(primary_at - 1, at + ON_ITS_WAY))
             seen["secondsFromPrimaryToWrite"] = round(max(written_at - primary_at, 0), 2)
             say(f"{seen['secondsFromPrimaryToWrite']:.1f} s later a write is acknowledged")
-        if fault in ("freeze", "standbys", "etcd", "node"):
+        if fault in ("freeze", "standbys", "etcd", "node", "hang"):
             time.sleep(max(0, at + away - time.monotonic()))
             seen["secondsAway"] = round(time.monotonic() - at, 1)
             seen["writesWhileAway"] = sum(weight for moment, weight in load.times if at + ON_ITS_WAY < moment)

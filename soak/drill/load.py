@@ -1,4 +1,4 @@
-"""Load on a cluster while it is broken: writes whose acknowledgements are noted, and lookups through HAProxy. Not a command.
+"""Load on a cluster while it is broken: writes whose acknowledgements are noted, and lookups through a load balancer. Not a command.
 
 Each kind of write is a class that knows how to write, and how to find out what of it is missing or was made twice. To check another promise over
 failovers, add a class to `KINDS`.
@@ -18,6 +18,10 @@ KEPT = 200
 LISTED, IMPORTED = 20, 50
 # After this many seconds a client opens a new connection.
 IDLE = 2
+# After this many seconds a client takes a lookup for failed.
+LOOKUP_TIMEOUT = 10
+# How often each client looks somebody up: a lookup that takes longer delays only its next one.
+EVERY = 0.01
 # The name of a token in the database: its row has the hash and the token as JSON.
 TOKEN_NAME = "(body::json -> 1 ->> 'name')"
 
@@ -119,8 +123,8 @@ class Imports(Kind):
 
 
 class Disclosures:
-    """Lookups that disclosed something, with a token that has a quota. Each has its line among the journals in the database, once, and its unit of
-    the quota is counted."""
+    """Lookups that disclosed something, with a token that has a quota. Each has its line among the journals in the database, and its unit of the quota
+    is counted. It has one line in a journal; if the load balancer repeated it on another node, the first node may have one too."""
 
     name = "disclosures"
 
@@ -136,8 +140,7 @@ class Disclosures:
         return sorted(self.without_line()) + ([f"{uncounted} units of the quota"] if uncounted else [])
 
     def without_line(self):
-        lines = self.load.cluster.sql("SELECT line::json ->> 'requestId' FROM contactd.journal_lines WHERE line LIKE '%\"outcome\":\"hit\"%'")
-        return set(self.acknowledged) - set(lines.split())
+        return set(self.acknowledged) - set(self.recorded())
 
     def uncounted(self):
         counted = self.load.cluster.sql(f"SELECT coalesce(sum(hits), 0) FROM contactd.usage JOIN contactd.tokens ON id = token WHERE {TOKEN_NAME} = 'drill'")
@@ -147,8 +150,15 @@ class Disclosures:
         return []
 
     def twice(self):
-        twice = "SELECT line::json ->> 'requestId' FROM contactd.journal_lines WHERE line LIKE '%\"outcome\":\"hit\"%' GROUP BY 1 HAVING count(*) > 1"
-        return self.load.cluster.sql(twice).split()
+        return self.recorded("GROUP BY copy, 1 HAVING count(*) > 1")
+
+    def repeated(self):
+        """The ids of requests that are in the journals of two nodes."""
+        return self.recorded("GROUP BY 1 HAVING count(DISTINCT copy) > 1")
+
+    def recorded(self, grouped=""):
+        """The ids of requests whose lines say that something was disclosed."""
+        return self.load.cluster.sql(f"SELECT line::json ->> 'requestId' FROM contactd.journal_lines WHERE line LIKE '%\"outcome\":\"hit\"%' {grouped}").split()
 
 
 # Imports wait for each other, so one writer is enough for them.
@@ -163,18 +173,20 @@ class Load:
         cluster.run("import", "-", "--source", "drill", input=rows(range(people)), check=True, capture_output=True)
         self.token = cluster.run("token", "create", "drill", "--quota", "1000000000/day", check=True, capture_output=True).stdout.strip()
         self.kinds, self.disclosures = [kind(self) for kind in KINDS], Disclosures(self)
+        # The load balancer that lookups go through.
+        self.balancer = cluster.balancers[0]
         self.connections = threading.local()
         # When each write was acknowledged, and how many it was.
         self.times = []
-        # Of lookups: when each ended and its status, or what went wrong.
+        # Of lookups: when each ended, its status or what went wrong, and how many seconds it took.
         self.looked_up, self.threads, self.is_over = [], [], threading.Event()
         self.wait_until(lambda: all(self.look_up(person) == 200 for person in (0, people - 1)))
 
-    def start(self, writers=(3, 2, 1), clients=4):
-        """Begins: this many writers of each kind, and this many clients that look people up."""
+    def start(self, writers=(3, 2, 1), clients=4, every=EVERY):
+        """Begins: this many writers of each kind, and this many clients that look people up, each of them so often."""
         self.is_over.clear()
         self.threads = [threading.Thread(target=self.keep_writing, args=(kind,)) for kind, count in zip(self.kinds, writers) for _ in range(count)]
-        self.threads += [threading.Thread(target=self.keep_looking_up) for _ in range(clients)]
+        self.threads += [threading.Thread(target=self.keep_looking_up, args=(every,)) for _ in range(clients)]
         for thread in self.threads:
             thread.start()
 
@@ -190,15 +202,17 @@ class Load:
             if kind.write():
                 self.times.append((time.monotonic(), kind.weight))
 
-    def keep_looking_up(self):
+    def keep_looking_up(self, every):
         chosen = random.Random()
         while not self.is_over.is_set():
+            began = time.monotonic()
             status = self.look_up(chosen.randrange(KEPT))
-            self.looked_up.append((time.monotonic(), status))
-            time.sleep(0.005)
+            ended = time.monotonic()
+            self.looked_up.append((ended, status, ended - began))
+            time.sleep(max(0, began + every - ended))
 
     def look_up(self, person, token=None):
-        """The status of a lookup through HAProxy, or what went wrong."""
+        """The status of a lookup through the load balancer, or what went wrong."""
         body = json.dumps({"profileUrl": url(person)})
         headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
         connection = self.connection()
@@ -214,10 +228,10 @@ class Load:
             return type(error).__name__
 
     def connection(self):
-        """The connection of this thread. HAProxy closes one that is idle for long, so it is not used then."""
-        mine, now = self.connections, time.monotonic()
-        if not hasattr(mine, "connection"):
-            mine.connection = http.client.HTTPConnection("127.0.0.1", self.cluster.port("haproxy"), timeout=30)
+        """The connection of this thread. A load balancer closes one that is idle for long, so it is not used then."""
+        mine, now, port = self.connections, time.monotonic(), self.cluster.port(self.balancer)
+        if not hasattr(mine, "connection") or mine.connection.port != port:
+            mine.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LOOKUP_TIMEOUT)
         elif now > mine.used_at + IDLE:
             mine.connection.close()
         mine.used_at = now
@@ -255,12 +269,16 @@ class Load:
 
     def lookups_since(self, moment):
         """How many lookups have ended since then, and how those that failed did."""
-        ended = [status for at, status in list(self.looked_up) if at >= moment]
+        ended = [status for at, status, _ in list(self.looked_up) if at >= moment]
         failed = {}
         for status in ended:
             if status != 200:
                 failed[str(status)] = failed.get(str(status), 0) + 1
         return len(ended), failed
+
+    def slowest_since(self, moment):
+        """How many seconds the slowest lookup took that has ended since then."""
+        return max((seconds for at, _, seconds in list(self.looked_up) if at >= moment), default=0)
 
     def first_write_after(self, moment, seconds=120):
         """When the first write after this moment was acknowledged."""
