@@ -22,7 +22,7 @@ use crate::{
 /// Reads a journal: its files, or a copy of them in the store that nodes share.
 #[derive(Clone)]
 pub struct JournalReader {
-    source: Source,
+    pub(crate) source: Source,
     /// Where its keys are. A copy is verified with public keys alone.
     keys: Option<KeyDir>,
 }

@@ -22,6 +22,16 @@ impl Lines {
         Self { source, verifier, position, walk: None }
     }
 
+    /// The lines from where a walk is.
+    pub(crate) fn of_walk(source: Source, walk: Walk, verifier: Verifier) -> Self {
+        Self { source, verifier, position: walk.position(), walk: Some(walk) }
+    }
+
+    /// How many faults were found so far. Lines are left out there.
+    pub fn faults(&self) -> usize {
+        self.walk.as_ref().map_or(0, |walk| walk.faults.len())
+    }
+
     /// The end of the last line that was returned.
     pub const fn position(&self) -> Position {
         self.position

@@ -15,7 +15,7 @@ use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use contactd_core::AuditPosition as Position;
-use contactd_core::Chain;
+use contactd_core::{Chain, Timestamp};
 
 use crate::ChainKey;
 use crate::faults::{CHANGED, NOT_A_LINE, expected, missing, wrong_number};
@@ -142,6 +142,16 @@ impl Walk {
         for segment in self.source.list()?.into_iter().rev().filter(|segment| segment.first <= most) {
             if self.enter(segment)? {
                 return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes to the beginning of the last segment of this journal that was begun by this time. Returns whether there is one.
+    pub(crate) fn enter_begun_by(&mut self, time: Timestamp) -> Result<bool, JournalError> {
+        for segment in self.source.list()?.into_iter().rev() {
+            if opening(&self.source, &self.trust, &segment)?.is_ok_and(|opening| opening.line.at <= time) {
+                return self.enter(segment);
             }
         }
         Ok(false)
