@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::{NodeNote, NotRecorded, csv_row};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 /// Whether a terminal shows a line of progress, which other lines replace.
@@ -107,7 +108,15 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the reader of our output has closed the pipe.
+/// Whether the reader of our output has closed the pipe, as far as can be told without writing to it.
+pub(crate) fn is_reader_gone() -> bool {
+    let out = io::stdout();
+    let mut out = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec::default();
+    poll(&mut out, Some(&now)).is_ok() && out[0].revents().contains(PollFlags::ERR)
+}
+
+/// Whether an error is that the reader of our output has closed the pipe.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let json_kind = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);

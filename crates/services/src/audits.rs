@@ -2,6 +2,7 @@
 
 mod copies;
 mod counting;
+mod following;
 mod index_check;
 mod indexing;
 mod lists;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub(super) use copies::known_since;
 pub use copies::{NodeName, OfNode, RootList};
+pub use following::{FollowNote, FollowPlace, Follower};
 pub(super) use index_check::compared_at;
 pub(super) use indexing::known_from_index;
 pub use paging::AuditPlace;
@@ -75,6 +77,20 @@ pub enum AuditError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl AuditError {
+    /// Whether it may work later: files or the database cannot be read now.
+    pub const fn may_pass(&self) -> bool {
+        use StoreError::{Busy, OutcomeUnknown, Unavailable};
+        match self {
+            Self::Store(error) | Self::Journal(JournalError::Store(error)) => {
+                matches!(error, Unavailable(_) | Busy | OutcomeUnknown(_))
+            }
+            Self::Journal(error) => matches!(error, JournalError::File { .. }),
+            _ => false,
+        }
+    }
 }
 
 /// Problems with the index that should be reported.

@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState, LastVerification,
-    MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped, VerifiedCopy, VerifiedJournals, VerifyQuery,
-    by_token, hooks_found, unknown_node,
+    AuditError, AuditPlace, AuditQuery, Audits, Days, DaysError, FollowNote, FollowPlace, Follower,
+    IndexState, JournalState, LastVerification, MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped,
+    VerifiedCopy, VerifiedJournals, VerifyQuery, by_token, hooks_found, unknown_node,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{

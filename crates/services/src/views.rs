@@ -11,6 +11,7 @@
 
 mod account;
 mod erasure;
+mod followed;
 mod import;
 mod journal;
 mod node;
@@ -22,6 +23,7 @@ mod usage;
 
 pub use account::{AdminTokenView, UserView};
 pub use erasure::{ErasedProfileView, ErasedView, HolderView, SharedView};
+pub use followed::{CorrectionView, FollowedLine, FollowedView};
 pub use import::ImportView;
 pub use journal::{ActionView, EventView, RequestView};
 pub use node::NodeView;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use contactd_core::{Moment, RootKey, Span, Timestamp};
 use contactd_journal::NotedHead;
+use contactd_services::FollowPlace;
 
 use super::JsonArg;
 use super::values::{GivenRoots, parse_roots, parse_time};
@@ -138,7 +139,8 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
         contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json\n  \
         contactd audit show --phone +14155550123 --since 30d --by recipient\n  \
-        contactd audit show --operation export --since 2026-05-01 --csv > exports.csv")]
+        contactd audit show --operation export --since 2026-05-01 --csv > exports.csv\n  \
+        contactd audit show --follow --json >> events.jsonl")]
     Show(AuditShowArgs),
     /// Check that no line was changed, added, moved or removed; needs no secret
     #[command(after_help = "Examples:\n  contactd audit verify\n  \
@@ -210,10 +212,17 @@ pub(crate) struct AuditShowArgs {
     /// Show at most this many, the newest
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
+    /// Go on with new lines as they are signed, oldest first, until it is stopped. Without --since or --after, only new lines are
+    /// shown
+    #[arg(long, conflicts_with_all = ["until", "by", "limit", "csv"])]
+    pub(crate) follow: bool,
+    /// With --follow: go on after the line with this `place`, in all journals
+    #[arg(long, value_name = "PLACE", requires = "follow", conflicts_with = "since")]
+    pub(crate) after: Option<FollowPlace>,
     /// Print CSV
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Print one JSON array
+    /// Print one JSON array; with --follow, one object a line
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
 }

@@ -1,5 +1,6 @@
 //! `contactd audit show`, `verify`, `head`, `root`, `proof`
 
+mod follow;
 mod listing;
 mod show;
 

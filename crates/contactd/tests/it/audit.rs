@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::fixture::{ADA, EVE, NOBODY, assert_nothing_personal, many};
+use crate::following::Follower;
 use crate::http::{Connection, Request, profile_body};
 use crate::refusals::unavailable;
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
@@ -387,6 +388,21 @@ fn every_lookup_that_waits_for_a_journal_that_hangs_is_answered() {
     assert!(late.iter().any(|event| event["reason"] == "not_recorded_in_time"), "{late:?}");
     assert!(hits.len() > before);
     faulty.service.site.ok(&["audit", "verify"]);
+    // Whoever follows has seen them as hits, and then sees which of them were none.
+    let follower = Follower::start(&faulty.service.site, &["--since", "1h"]);
+    let corrected = |lines: &[Value]| -> Vec<(u64, u64)> {
+        let corrections = lines.iter().filter(|line| line["kind"] == "correction");
+        corrections.filter_map(|line| Some((line["from"].as_u64()?, line["through"].as_u64()?))).collect()
+    };
+    let is_late = |line: &&Value| line["reason"] == "not_recorded_in_time";
+    let late: Vec<u64> = late.iter().filter(is_late).filter_map(|line| line["seq"].as_u64()).collect();
+    eventually("all corrections are shown", || {
+        let corrected = corrected(&follower.printed());
+        late.iter().all(|seq| corrected.iter().any(|(from, through)| (from..=through).contains(&seq)))
+    });
+    let shown = follower.end().0;
+    let correction = shown.iter().find(|line| line["kind"] == "correction").expect("a correction");
+    assert_has(correction, json!({ "outcome": "refused", "reason": "not_recorded_in_time" }));
 }
 
 #[test]

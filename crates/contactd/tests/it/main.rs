@@ -42,6 +42,7 @@ mod failover;
 mod fairness;
 mod faults;
 mod fixture;
+mod following;
 mod gone_clients;
 mod help;
 mod hostile;

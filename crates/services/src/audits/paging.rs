@@ -11,7 +11,7 @@ use std::str::FromStr;
 use contactd_core::store::{AuditFilter, IndexedLine};
 use contactd_core::{Actor, Timestamp};
 
-use super::questions::AuditQuery;
+use super::questions::{AuditQuery, filter_of};
 use super::reading::{ReadFrom, Reader};
 use super::token_names;
 use crate::views::EventView;
@@ -47,7 +47,7 @@ impl Audits {
             // What is added meanwhile is newer.
             Some(_) => (token_names(&*self.parts.store).await?, Reader::as_it_is(&self.parts).await?),
         };
-        let filter = self.filter(query, &names).await?;
+        let filter = filter_of(&self.parts, query, &names).await?;
         let after = before.map(|place| place.at.plus(std::time::Duration::from_millis(1)));
         let asked_for = most.saturating_add(before.map_or(0, |place| place.shown));
         let filter = AuditFilter {

@@ -9,7 +9,7 @@ use contactd_core::{Actor, AuditOutcome, AuditRecord, ContactValue, Kind, Moment
 use super::reading::{ReadFrom, Reader};
 use super::{named_tokens, token_names};
 use crate::views::{EventView, Recipient};
-use crate::{AuditError, Audits, IndexState};
+use crate::{AuditError, Audits, IndexState, Parts};
 
 /// Selects requests and administrative actions, in an operator's terms. All conditions that are given must match.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl Audits {
         mut visit: impl FnMut(EventView) -> bool + Send,
     ) -> Result<IndexState, AuditError> {
         let (names, reader) = self.asked(actor).await?;
-        let filter = self.filter(query, &names).await?;
+        let filter = filter_of(&self.parts, query, &names).await?;
         reader.newest(&filter, |line| visit(EventView::of(line, &names))).await?;
         Ok(reader.state)
     }
@@ -57,7 +57,8 @@ impl Audits {
         query: &AuditQuery,
     ) -> Result<(Vec<Recipient>, IndexState), AuditError> {
         let (names, reader) = self.asked(actor).await?;
-        let filter = AuditFilter { actions: None, newest: None, ..self.filter(query, &names).await? };
+        let filter =
+            AuditFilter { actions: None, newest: None, ..filter_of(&self.parts, query, &names).await? };
         // With the number of the last line, which decides if two have the same time.
         let mut sums: HashMap<String, (Recipient, u64)> = HashMap::new();
         let add = |line| {
@@ -94,58 +95,55 @@ impl Audits {
         let names = token_names(&*self.parts.store).await?;
         Ok((names, Reader::ready(&self.parts, ReadFrom::Index).await?))
     }
+}
 
-    pub(super) async fn filter(
-        &self,
-        query: &AuditQuery,
-        names: &HashMap<String, String>,
-    ) -> Result<AuditFilter, AuditError> {
-        let now = self.parts.clock.now();
-        let keys = &self.parts.keys;
-        let tokens = query.token.as_deref().map(|wanted| named_tokens(names, wanted)).transpose()?;
-        let operation = query.operation.as_deref();
-        let kind = operation.and_then(|name| Kind::ALL.into_iter().find(|kind| kind.name() == name));
-        let is_outcome_of_requests =
-            query.outcome.as_deref().map(|name| AuditOutcome::number(name).is_some());
-        let requests = RequestFilter {
-            tokens,
-            profiles: query.profile.as_ref().map(|profile| keys.short_digests(Subject::Profile(profile))),
-            values: query
-                .value
-                .as_ref()
-                .map(|(kind, value)| keys.short_digests(Subject::Value(*kind, value))),
-            operation: kind,
-            outcome: query.outcome.clone(),
-            request: query.request.as_ref().map(|id| (id.clone(), keys.id_digests(id))),
-        };
-        let mut subjects = Vec::new();
-        if let Some(profile) = &query.profile {
-            subjects.push(self.parts.all_names(profile).await?);
-        }
-        let value = query.value.as_ref().map(|(kind, value)| Subject::Value(*kind, value));
-        subjects.extend(value.map(|value| keys.all_named(value)));
-        let actions = ActionFilter {
-            actor: query.actor.clone(),
-            operation: query.operation.clone(),
-            outcome: query.outcome.clone(),
-            subjects,
-        };
-        // What cannot match is not read.
-        let has_requests = query.actor.is_none()
-            && (operation.is_none() || kind.is_some())
-            && is_outcome_of_requests != Some(false);
-        let has_actions = query.token.is_none()
-            && query.request.is_none()
-            && kind.is_none()
-            && is_outcome_of_requests != Some(true);
-        Ok(AuditFilter {
-            since: query.since.map(|since| since.when(now)),
-            until: query.until.map(|until| until.when(now)),
-            requests: has_requests.then_some(requests),
-            actions: has_actions.then_some(actions),
-            newest: query.limit,
-        })
+/// Selects what a query selects now.
+pub(super) async fn filter_of(
+    parts: &Parts,
+    query: &AuditQuery,
+    names: &HashMap<String, String>,
+) -> Result<AuditFilter, AuditError> {
+    let now = parts.clock.now();
+    let keys = &parts.keys;
+    let tokens = query.token.as_deref().map(|wanted| named_tokens(names, wanted)).transpose()?;
+    let operation = query.operation.as_deref();
+    let kind = operation.and_then(|name| Kind::ALL.into_iter().find(|kind| kind.name() == name));
+    let is_outcome_of_requests = query.outcome.as_deref().map(|name| AuditOutcome::number(name).is_some());
+    let requests = RequestFilter {
+        tokens,
+        profiles: query.profile.as_ref().map(|profile| keys.short_digests(Subject::Profile(profile))),
+        values: query.value.as_ref().map(|(kind, value)| keys.short_digests(Subject::Value(*kind, value))),
+        operation: kind,
+        outcome: query.outcome.clone(),
+        request: query.request.as_ref().map(|id| (id.clone(), keys.id_digests(id))),
+    };
+    let mut subjects = Vec::new();
+    if let Some(profile) = &query.profile {
+        subjects.push(parts.all_names(profile).await?);
     }
+    let value = query.value.as_ref().map(|(kind, value)| Subject::Value(*kind, value));
+    subjects.extend(value.map(|value| keys.all_named(value)));
+    let actions = ActionFilter {
+        actor: query.actor.clone(),
+        operation: query.operation.clone(),
+        outcome: query.outcome.clone(),
+        subjects,
+    };
+    // What cannot match is not read.
+    let has_requests = query.actor.is_none()
+        && (operation.is_none() || kind.is_some())
+        && is_outcome_of_requests != Some(false);
+    let has_actions = query.token.is_none()
+        && query.request.is_none()
+        && kind.is_none()
+        && is_outcome_of_requests != Some(true);
+    Ok(AuditFilter {
+        since: query.since.map(|since| since.when(now)),
+        until: query.until.map(|until| until.when(now)),
+        requests: has_requests.then_some(requests),
+        actions: has_actions.then_some(actions),
+        newest: query.limit,
+    })
 }
 
 impl Recipient {

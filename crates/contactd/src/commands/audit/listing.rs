@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use contactd_core::{Via, csv_row};
-use contactd_services::views::{ActionView, EventView, RequestView};
+use contactd_services::views::{ActionView, CorrectionView, EventView, RequestView};
 use serde::Serialize;
 
 use crate::output;
@@ -22,7 +22,9 @@ pub(super) struct Listing {
     count: u64,
 }
 
-fn request_row(of: &RequestView) -> [String; 5] {
+pub(super) const HEADER: [&str; 5] = ["TIME", "OPERATION", "OUTCOME", "TOKEN OR ACTOR", "REQUEST OR COUNTS"];
+
+pub(super) fn request_row(of: &RequestView) -> [String; 5] {
     let outcome = of.reason.as_ref().map_or(of.outcome.clone(), |reason| format!("refused: {reason}"));
     let token = of.token_name.as_ref().unwrap_or(&of.token).clone();
     let several = of.count.map(|count| format!("{count} requests"));
@@ -30,7 +32,7 @@ fn request_row(of: &RequestView) -> [String; 5] {
     [of.time.to_string(), of.operation.to_owned(), outcome, token, request]
 }
 
-fn action_row(of: &ActionView) -> [String; 5] {
+pub(super) fn action_row(of: &ActionView) -> [String; 5] {
     let counts = of.counts.iter().map(|(name, count)| format!("{name} {count}"));
     let words = of.what.clone().into_iter().chain(counts);
     let words = words.chain(of.ticket.clone()).collect::<Vec<_>>().join(", ");
@@ -38,6 +40,16 @@ fn action_row(of: &ActionView) -> [String; 5] {
     let token = if of.via == Via::AdminApi.name() { "token " } else { "" };
     let actor = format!("by {token}{}", of.actor);
     [of.time.to_string(), of.operation.clone(), of.outcome.to_owned(), actor, words]
+}
+
+pub(super) fn correction_row(of: &CorrectionView) -> [String; 5] {
+    let outcome = format!("{}: {}", of.outcome, of.reason);
+    let lines = format!("lines {} to {} of node {}", of.from, of.through, of.node);
+    [of.time.to_string(), "correction".to_owned(), outcome, "-".to_owned(), lines]
+}
+
+pub(super) fn text_line([time, operation, outcome, who, what]: [String; 5]) -> String {
+    format!("{time:<24}  {operation:<14}  {outcome:<30}  {who:<24}  {what}\n")
 }
 
 impl Listing {
@@ -60,15 +72,14 @@ impl Listing {
     }
 
     fn put(&mut self, shown: &impl Serialize, row: impl FnOnce() -> [String; 5]) -> anyhow::Result<()> {
-        const HEADER: [&str; 5] = ["TIME", "OPERATION", "OUTCOME", "TOKEN OR ACTOR", "REQUEST OR COUNTS"];
         let is_first = self.count == 0;
         if self.form == Form::Json {
             self.out.write_all(if is_first { b"[" } else { b"," })?;
             return Ok(serde_json::to_writer(&mut self.out, shown)?);
         }
         let header = is_first.then(|| HEADER.map(str::to_owned));
-        for [time, operation, outcome, who, what] in header.into_iter().chain([row()]) {
-            writeln!(self.out, "{time:<24}  {operation:<14}  {outcome:<30}  {who:<24}  {what}")?;
+        for row in header.into_iter().chain([row()]) {
+            self.out.write_all(text_line(row).as_bytes())?;
         }
         Ok(())
     }

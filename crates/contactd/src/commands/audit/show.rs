@@ -7,7 +7,7 @@ use contactd_services::AuditQuery;
 use contactd_services::views::{EventView, Recipient};
 
 use super::listing::{Form, Listing};
-use super::{warn, warn_of_superseded};
+use super::{follow, warn, warn_of_superseded};
 use crate::cli::AuditShowArgs;
 use crate::context::Context;
 use crate::misuse::Misuse;
@@ -37,6 +37,9 @@ pub(super) async fn run(context: &Context, args: &AuditShowArgs) -> anyhow::Resu
         (false, true) => Form::Csv,
         (false, false) => Form::Text,
     };
+    if args.follow {
+        return follow::run(context, query, args.after.clone(), form).await;
+    }
     match args.by {
         Some(_) => recipients(context, &query, form).await?,
         None => events(context, &query, form).await?,
