@@ -75,7 +75,9 @@ impl JournalReader {
             Ok(match self.first_line()? {
                 Some(first) if first == seq.saturating_add(1) => Resumed::After(lines),
                 Some(first) if first > seq => Resumed::Removed { first, lines },
-                first => Resumed::Changed { first: first.unwrap_or(1), lines },
+                Some(first) => Resumed::Changed { first, lines },
+                // Its directory was moved, and may be back.
+                None => return Err(self.source.gone()),
             })
         })
     }

@@ -367,6 +367,25 @@ fn a_journal_that_does_not_continue_what_was_shown_is_said_and_shown() {
 }
 
 #[test]
+fn a_follower_goes_on_when_a_journal_that_was_moved_away_is_back() {
+    let (service, token) = Service::with_people();
+    let follower = Follower::start(&service.site, &["--since", "1h"]);
+    look_up_often(&service, &token, 3);
+    follower.wait_for_count("phone", 3);
+    let site = service.stop();
+    let (here, away) = (site.data().join("audit"), site.path("away"));
+    std::fs::rename(&here, &away).expect("moves");
+    std::thread::sleep(Duration::from_secs(1));
+    std::fs::rename(&away, &here).expect("moves");
+    let service = site.serve();
+    look_up_often(&service, &token, 3);
+    follower.wait_for_count("phone", 6);
+    let (lines, said) = follower.end();
+    assert!(said.contains("are gone") && said.ends_with("contactd: following again\n"), "{said}");
+    assert_is_everything(&lines, &service.site);
+}
+
+#[test]
 fn in_a_cluster_the_lines_of_all_nodes_are_followed_on_a_node_and_on_a_machine_without_one() {
     let (mut nodes, token) = nodes(&["a", "b"], "");
     let url = nodes[0].site.database().expect("a database").to_owned();

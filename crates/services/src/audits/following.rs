@@ -133,13 +133,14 @@ impl Audits {
 
 impl Follower {
     /// Visits what is signed by now and was not visited yet: in each journal in order, and of several journals the oldest first.
-    /// `visit` returns whether to continue. If this fails, it can be called again, and goes on.
+    /// `visit` returns whether to continue. If a journal cannot be read, the others are visited before this fails. It can be called
+    /// again then, and goes on.
     pub async fn next(
         &mut self,
         mut visit: impl FnMut(&FollowedView) -> bool + Send,
     ) -> Result<(), AuditError> {
-        self.list().await?;
-        blocking(|| self.visit_signed(&mut visit))
+        let listed = self.list().await;
+        blocking(|| self.visit_signed(&mut visit)).and(listed)
     }
 
     /// What there is to say since the last call.
@@ -183,12 +184,15 @@ impl Follower {
         &mut self,
         visit: &mut (dyn FnMut(&FollowedView) -> bool + Send),
     ) -> Result<(), AuditError> {
+        let mut unread = Ok(());
         loop {
             for (node, journal) in &mut self.journals {
-                journal.peek(&self.parts, node, &mut self.notes)?;
+                if let Err(error) = journal.peek(&self.parts, node, &mut self.notes) {
+                    unread = unread.and(Err(error));
+                }
             }
             let times = self.journals.iter().filter_map(|(node, journal)| Some((journal.next_at()?, node)));
-            let Some((_, node)) = times.min() else { return Ok(()) };
+            let Some((_, node)) = times.min() else { return unread };
             let node = node.clone();
             let journal = self.journals.get_mut(&node);
             let Some(line) = journal.and_then(Followed::take) else { return Ok(()) };

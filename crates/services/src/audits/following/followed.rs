@@ -127,13 +127,19 @@ impl Followed {
         Some(line)
     }
 
-    /// Reads the next line, unless it was read already.
+    /// Reads the next line, unless it was read already. If this fails, there is none until it goes on.
     pub(super) fn peek(
         &mut self,
         parts: &Parts,
         node: &str,
         notes: &mut Vec<FollowNote>,
     ) -> Result<(), AuditError> {
+        let read = self.read(parts, node, notes);
+        self.is_at_end |= read.is_err();
+        read
+    }
+
+    fn read(&mut self, parts: &Parts, node: &str, notes: &mut Vec<FollowNote>) -> Result<(), AuditError> {
         while self.next.is_none() && !self.is_at_end {
             let lines = match &mut self.lines {
                 Some(lines) => lines,
