@@ -8,9 +8,9 @@ use std::time::Duration;
 use contactd_store_postgres::NodeClock;
 
 /// A difference that is worth a warning.
-const NOTABLE: Duration = Duration::from_secs(2);
+pub(crate) const NOTABLE: Duration = Duration::from_secs(2);
 /// A difference with which a node does not serve.
-const WRONG: Duration = Duration::from_secs(30);
+pub(crate) const WRONG: Duration = Duration::from_secs(30);
 
 /// What a clock is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

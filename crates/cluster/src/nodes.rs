@@ -9,12 +9,10 @@ use contactd_core::{Actor, AdminEntry, Timestamp};
 use contactd_store_postgres::{ANOTHER_RUNS, ClusterNode, Forgotten, PostgresStore};
 use serde::Serialize;
 
+use crate::clock::{NOTABLE, WRONG};
+
 /// Between two looks at a node.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-
-/// A difference of clocks that is worth a warning, and one with which a node does not serve, in milliseconds.
-const NOTABLE_CLOCK: u64 = 2_000;
-const WRONG_CLOCK: u64 = 30_000;
 
 /// Lists and forgets nodes.
 pub struct Nodes {
@@ -176,7 +174,7 @@ impl Nodes {
                 let advice = "look at its log, at its disk, and whether its data directory is still there";
                 findings.push(Finding::warn("cluster", message, advice));
             }
-            let ahead = node.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() > NOTABLE_CLOCK);
+            let ahead = node.clock_ahead_ms.filter(|ahead| is_off(*ahead, NOTABLE));
             if let Some(ahead) =
                 ahead.filter(|_| node.state != NodeState::Silent && node.state != NodeState::Stopped)
             {
@@ -278,7 +276,7 @@ fn clock_finding(ListedNode { name, state, .. }: &ListedNode, ahead_ms: i64) -> 
             format!("{differs}, and differs from those of the other nodes: it answers no lookups"),
             "set it, or let NTP do so; the node goes on by itself",
         ),
-        _ if ahead_ms.unsigned_abs() > WRONG_CLOCK => Finding::fail(
+        _ if is_off(ahead_ms, WRONG) => Finding::fail(
             "clock",
             format!("{differs}, and no other node says that it is wrong: the database's may be"),
             "compare both with a clock that is right, and set the wrong one; days of quotas follow the database's",
@@ -287,9 +285,9 @@ fn clock_finding(ListedNode { name, state, .. }: &ListedNode, ahead_ms: i64) -> 
     }
 }
 
-/// Whether the clock of a node differs from the database's by more than this.
-fn clock_is_off(node: &ClusterNode, milliseconds: u64) -> bool {
-    node.clock_ahead_ms.is_some_and(|ahead| ahead.unsigned_abs() > milliseconds)
+/// Whether a clock differs from the database's by more than this.
+fn is_off(ahead_ms: i64, most: Duration) -> bool {
+    Duration::from_millis(ahead_ms.unsigned_abs()) > most
 }
 
 /// How long a node may still answer lookups.
@@ -304,7 +302,10 @@ fn state(node: &ClusterNode) -> NodeState {
         node if !left(node).is_zero() && node.is_ready => NodeState::Serving,
         node if !left(node).is_zero() => NodeState::Unready,
         node if node.has_left => NodeState::Stopped,
-        node if node.lease.is_zero() && node.silent_for < SAYS && clock_is_off(node, WRONG_CLOCK) => {
+        node if node.lease.is_zero()
+            && node.silent_for < SAYS
+            && node.clock_ahead_ms.is_some_and(|ahead| is_off(ahead, WRONG)) =>
+        {
             NodeState::WrongClock
         }
         node if node.lease.is_zero() && node.silent_for < SAYS => NodeState::Loading,
