@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use contactd_cluster::data_dir_id;
 use contactd_core::store::{Facts, Machine, Store, StoreError};
-use contactd_core::{BootClock, DigestKeys, SystemClock, hex};
+use contactd_core::{BootClock, DigestKeys, Finding, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
 
 use crate::config::Config;
@@ -111,6 +111,16 @@ impl Opened {
             clock: Arc::new(SystemClock),
             config,
         })
+    }
+}
+
+/// What there is to say about the database of a cluster before it is opened, and whether it is worth opening it.
+pub(crate) async fn database_findings(config: &Config) -> (Vec<Finding>, bool) {
+    match &config.store {
+        StoreAt::DataDir => (Vec::new(), true),
+        StoreAt::Database(url) => {
+            contactd_cluster::database_findings(Database::condition(url).await, url.hosts())
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use contactd_cluster::{Nodes, database_findings};
+use contactd_cluster::Nodes;
 use contactd_core::store::{Maintenance, StoreError};
 use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
@@ -13,8 +13,7 @@ use crate::cli::Everywhere;
 use crate::config::{self, Config};
 use crate::context::Context;
 use crate::data_dir::{DataDir, NoDataDir};
-use crate::engine::Database;
-use crate::setting::StoreAt;
+use crate::opening::database_findings;
 use crate::{output, progress, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
@@ -121,13 +120,9 @@ async fn state_findings(database: &dyn Maintenance) -> Vec<Finding> {
 }
 
 async fn examine_store(config: Config) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let StoreAt::Database(url) = &config.store {
-        let (found, goes_on) = database_findings(Database::condition(url).await, url.hosts());
-        findings = found;
-        if !goes_on {
-            return findings;
-        }
+    let (mut findings, goes_on) = database_findings(&config).await;
+    if !goes_on {
+        return findings;
     }
     findings.extend(examine_open_store(config).await);
     findings

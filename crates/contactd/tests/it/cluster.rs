@@ -484,8 +484,8 @@ fn a_database_that_is_restored_to_an_earlier_point_is_noticed_and_copied_anew() 
             .expect("runs")
             .success()
     });
-    eventually("the node follows the other history", || node.look_up(PHONE, &token, ADA).status == 200);
-    eventually("what came later is gone", || node.look_up(PHONE, &token, EVE).status == 404);
+    eventually("the node follows the other history", || node.look_up(PHONE, &token, EVE).status == 404);
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "her opt-out stays in force");
     node.site.ok(&["node", "verify"]);
     node.has_logged("copied anew");
 }
