@@ -9,7 +9,7 @@ use contactd_store_postgres::{Difference, DifferentRow, PostgresStore};
 use contactd_store_sqlite::SqliteStore;
 use serde::Serialize;
 
-use crate::ClusterInForce;
+use crate::in_force::ClusterInForce;
 
 /// Compares the state of a node with the database, and puts it back.
 pub struct Reconciling {

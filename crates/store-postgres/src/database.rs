@@ -359,7 +359,10 @@ impl Database {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.until_silent(session.host) => Err(Failure::Silent),
+            () = self.until_silent(session.host) => {
+                self.give_up(session);
+                Err(Failure::Silent)
+            }
         }
     }
 

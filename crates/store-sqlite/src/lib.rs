@@ -15,6 +15,7 @@ mod connection;
 mod copy;
 mod details;
 mod entities;
+mod entity_rows;
 mod facts;
 mod former;
 mod ids;

@@ -7,14 +7,14 @@ use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{Connection, Result, params};
 
 use crate::suppressions::SUPPRESS;
-use crate::{SqliteStore, connection, entities};
+use crate::{SqliteStore, connection, entity_rows};
 
 impl SqliteStore {
     /// Reads the opt-outs and tokens of a data directory, even if its details are damaged. Changes nothing there.
     pub fn read_withdrawals(dir: &Path) -> Stored<Withdrawals> {
         connection::stored(|| {
             let main = connection::reader(&dir.join("contactd.db"))?;
-            let [tokens, users, admin_tokens] = EntityTable::ALL.map(|table| entities::list(&main, table));
+            let [tokens, users, admin_tokens] = EntityTable::ALL.map(|table| entity_rows::list(&main, table));
             let rows = [tokens?, users?, admin_tokens?];
             Withdrawals::from_rows(suppressions(&main, "suppressions")?, rows).map_err(connection::refused)
         })
@@ -37,8 +37,8 @@ pub(crate) fn take_over(main: &Connection, withdrawals: &Withdrawals, now: Times
         taken.suppressions += suppress.execute(params![subject.bytes, subject.key, at.millis()])? as u64;
     }
     for table in EntityTable::ALL {
-        let stored = withdrawals.decide(table, &entities::list(main, table)?, now, &mut taken);
-        entities::put(main, table, &stored.map_err(connection::refused)?)?;
+        let stored = withdrawals.decide(table, &entity_rows::list(main, table)?, now, &mut taken);
+        entity_rows::put(main, table, &stored.map_err(connection::refused)?)?;
     }
     Ok(taken)
 }

@@ -5,7 +5,7 @@ use contactd_core::store::{EntityTable, Stored};
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use super::held;
-use crate::{SqliteStore, connection, entities};
+use crate::{SqliteStore, connection, entity_rows};
 
 impl SqliteStore {
     /// All tokens and suppressions of the copy, as the database has them, and the last change that it contains.
@@ -16,7 +16,7 @@ impl SqliteStore {
             let at = "SELECT number, id FROM copy";
             let at = main.query_row(at, (), |row| Ok(super::point(row.get(0)?, row.get(1)?))).optional()?;
             Ok(AccessChanges {
-                tokens: entities::list(&main, EntityTable::Tokens)?,
+                tokens: entity_rows::list(&main, EntityTable::Tokens)?,
                 suppressions: suppressions(&main)?,
                 at: at.unwrap_or_default(),
                 changes: Vec::new(),
@@ -28,7 +28,7 @@ impl SqliteStore {
     pub fn replaced_by(&self, changes: &AccessChanges) -> Stored<AccessChanges> {
         self.with_main(|main| {
             let mut replaced = AccessChanges::default();
-            let mut tokens = entities::list(main, EntityTable::Tokens)?;
+            let mut tokens = entity_rows::list(main, EntityTable::Tokens)?;
             tokens.retain(|row| changes.tokens.iter().any(|changed| changed.id == row.id));
             let find = "SELECT digest, key, suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2";
             let mut find = main.prepare_cached(find)?;
@@ -45,13 +45,22 @@ impl SqliteStore {
     pub fn apply_access(&self, changes: &AccessChanges, is_whole: bool) -> Stored<()> {
         self.change_access(|transaction| apply(transaction, changes, is_whole))
     }
+
+    /// Applies all there is in a database that has another history than this copy. What it lacks of the opt-outs and the ends of tokens
+    /// that are in force here is held.
+    pub fn apply_other_history(&self, changes: &AccessChanges) -> Stored<()> {
+        self.change_access(|transaction| {
+            held::hold(transaction, suppressions(transaction)?, changes)?;
+            apply(transaction, changes, true)
+        })
+    }
 }
 
-pub(super) fn apply(connection: &Connection, changes: &AccessChanges, is_whole: bool) -> Result<()> {
+fn apply(connection: &Connection, changes: &AccessChanges, is_whole: bool) -> Result<()> {
     if is_whole {
         forget_others(connection, changes)?;
     }
-    entities::put(connection, EntityTable::Tokens, &changes.tokens)?;
+    entity_rows::put(connection, EntityTable::Tokens, &changes.tokens)?;
     put_suppressions(connection, &changes.suppressions)?;
     held::release(connection)?;
     connection.execute("UPDATE copy SET number = ?1, id = ?2", params![changes.at.number, changes.at.id])?;

@@ -7,7 +7,7 @@ use contactd_core::store::{EntityTable, Stored};
 use rusqlite::{Connection, Result};
 
 use super::access;
-use crate::{SqliteStore, connection, entities};
+use crate::{SqliteStore, connection, entity_rows};
 
 impl SqliteStore {
     /// Reads everything and computes a digest of it. Details, and tokens with suppressions, are each read in one snapshot
@@ -17,7 +17,7 @@ impl SqliteStore {
             let mut main = connection::reader(&self.main_file())?;
             let mut details = connection::reader(&self.details_file())?;
             let main = main.transaction()?;
-            let mut tokens = entities::list(&main, EntityTable::Tokens)?;
+            let mut tokens = entity_rows::list(&main, EntityTable::Tokens)?;
             let mut suppressions = access::suppressions(&main)?;
             let access_number = number(&main)?;
             let details = details.transaction()?;

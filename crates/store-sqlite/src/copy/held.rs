@@ -11,20 +11,9 @@ use contactd_core::store::copying::{AccessChanges, CopiedSuppression};
 use contactd_core::store::{EntityRow, EntityTable, Stored, TakenOver, Withdrawals};
 use rusqlite::{Connection, Result, params};
 
-use super::access;
-use crate::{SqliteStore, connection, entities, withdrawals};
+use crate::{SqliteStore, connection, entity_rows, withdrawals};
 
 impl SqliteStore {
-    /// Applies all there is in a database that has another history than this copy. What it lacks of the opt-outs and the ends of tokens
-    /// that are in force here is held.
-    pub fn apply_other_history(&self, changes: &AccessChanges) -> Stored<()> {
-        self.change_access(|transaction| {
-            hold_suppressions(transaction, &changes.suppressions)?;
-            hold_tokens(transaction, &changes.tokens)?;
-            access::apply(transaction, changes, true)
-        })
-    }
-
     /// What is held, in the form in which it is put back.
     pub fn held(&self) -> Stored<Withdrawals> {
         self.with_main(|main| {
@@ -48,8 +37,21 @@ impl SqliteStore {
     }
 }
 
-fn hold_suppressions(connection: &Connection, there: &[CopiedSuppression]) -> Result<()> {
-    let mut held = access::suppressions(connection)?;
+/// Holds what is in force here, with these suppressions, and lacking in all that another history has.
+pub(super) fn hold(
+    connection: &Connection,
+    here: Vec<CopiedSuppression>,
+    there: &AccessChanges,
+) -> Result<()> {
+    hold_suppressions(connection, here, &there.suppressions)?;
+    hold_tokens(connection, &there.tokens)
+}
+
+fn hold_suppressions(
+    connection: &Connection,
+    mut held: Vec<CopiedSuppression>,
+    there: &[CopiedSuppression],
+) -> Result<()> {
     let key = |row: &CopiedSuppression| (row.digest.clone(), row.key.clone());
     let there: HashMap<_, _> = there.iter().map(|row| (key(row), row)).collect();
     // The database has it, or knows that this very opt-out was taken back.
@@ -66,7 +68,7 @@ fn hold_suppressions(connection: &Connection, there: &[CopiedSuppression]) -> Re
 }
 
 fn hold_tokens(connection: &Connection, there: &[EntityRow]) -> Result<()> {
-    let mut held = entities::list(connection, EntityTable::Tokens)?;
+    let mut held = entity_rows::list(connection, EntityTable::Tokens)?;
     // A token that the database does not know is refused anyway.
     held.retain(|row| there.iter().any(|found| found.id == row.id));
     let restricted = restrict(&held, there)?;
@@ -98,7 +100,7 @@ pub(super) fn release(connection: &Connection) -> Result<()> {
     if held.is_empty() {
         return Ok(());
     }
-    let restricted = restrict(&held, &entities::list(connection, EntityTable::Tokens)?)?;
+    let restricted = restrict(&held, &entity_rows::list(connection, EntityTable::Tokens)?)?;
     let mut release = connection.prepare("DELETE FROM held_tokens WHERE id = ?1")?;
     for row in held.iter().filter(|row| restricted.iter().all(|restricted| restricted.id != row.id)) {
         release.execute([&row.id])?;
