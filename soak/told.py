@@ -11,7 +11,7 @@ lasts for more than a lease of 12 s. It fails if the cause (`CAUSES`) is not in 
 doctor takes longer than 5 s, counted from the start of the command. `node list` runs with `patience = "3s"`.
 
 Alerts are the rules of the group contactd-cluster, and those that a store or a journal is down, whose expressions hold at the end; their numbers are for a lease
-of 60 s, so that those which are seconds of the lease or of the copy are divided by 5. How long they have to hold (`for`) does not count.
+of 60 s, so that those which are seconds of the lease, of the copy or of the journal are divided by 5. How long they have to hold (`for`) does not count.
 Two faults need the right to mount a small file system.
 """
 import argparse
@@ -40,7 +40,7 @@ from nodes import STARTED, Node, Relay
 PEOPLE, LEASE, PATIENCE, LONGEST_DOCTOR = 50, 12, "3s", 5.0
 # When doctor is asked for the first time, and how long the fault lasts.
 FIRST_LOOK, LASTS = 3, LEASE + 6
-METRICS = ("store_up", "copy_lag_seconds", "lease_seconds", "clock_difference_seconds", "held_changes", "journal_unshipped_lines")
+METRICS = ("store_up", "copy_lag_seconds", "lease_seconds", "clock_difference_seconds", "held_changes", "journal_stuck_seconds", "database_answer_seconds")
 ROLE, PASSWORD = "nodes", "told-quell-1"
 
 
@@ -82,7 +82,9 @@ class Server(postgres.Postgres):
         while pids:
             found.append(pid := pids.pop())
             for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-                pids += map(int, task.read_text().split())
+                # It may have ended meanwhile.
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    pids += map(int, task.read_text().split())
         return found
 
     def signal_all(self, number):
@@ -297,7 +299,7 @@ CAUSES = {
     "lock": Fault(lock, SOMEBODY, SOMEBODY),
     "alter": Fault(alter, SOMEBODY, SOMEBODY),
     "database-disk": Fault(database_disk, "its disk is full", "its disk is full", database_room=160),
-    "node-disk": Fault(node_disk, "is full", "full", node_room=64),
+    "node-disk": Fault(node_disk, "/a is full", "the disk is full", node_room=64),
     "node-clock": Fault(node_clock, "the clock of node a is 86400 s ahead of the database's, and differs from those of the other nodes",
                         "the clock of this node differs from the database's and from those of the other nodes", nodes=3),
     "database-clock": Fault(database_clock, "no other node says that it is wrong: the database's may be", "the clock of the database differs", nodes=2),
@@ -325,7 +327,7 @@ def holds(expr, all_metrics, metrics, lease):
     """Whether the expression of an alert holds for the first node."""
     if counted := re.fullmatch(r"count\((\w+) > 0\) < (\d+)", expr):
         return sum(each.get(counted[1], 0) > 0 for each in all_metrics) < int(counted[2])
-    expr = re.sub(r"((?:lease|copy_lag)_seconds [<>] )(\d+)", lambda found: f"{found[1]}{int(found[2]) * lease / 60}", expr)
+    expr = re.sub(r"((?:lease|copy_lag|stuck)_seconds [<>] )(\d+)", lambda found: f"{found[1]}{int(found[2]) * lease / 60}", expr)
     names = re.findall(r"contactd_\w+", expr)
     if not all(name in metrics for name in names):
         return False
@@ -353,8 +355,10 @@ class Watch(threading.Thread):
         text = text[:text.rfind(b"\n") + 1]
         self.from_byte += len(text)
         for line in text.decode().splitlines():
-            if found := re.match(r"\S+ +(WARN|ERROR) (.*)", line):
-                self.lines.append((round(time.monotonic() - self.since, 1), f"{found[1]} {found[2]}"))
+            said = json.loads(line) if line.startswith("{") else {}
+            if said.get("level") in ("WARN", "ERROR"):
+                words = [str(said[part]) for part in ("message", "error", "fault") if part in said]
+                self.lines.append((round(time.monotonic() - self.since, 1), f"{said['level']} {': '.join(words)}"))
 
 
 def told(name, fault, work, template):
@@ -367,11 +371,11 @@ def told(name, fault, work, template):
         made = time.monotonic()
         time.sleep(FIRST_LOOK)
         doctors = [stand.node.run("doctor")]
+        time.sleep(max(0.0, made + LASTS - time.monotonic()))
+        doctors.append(stand.node.run("doctor"))
         impatient = work / "impatient.toml"
         impatient.write_text(stand.node.config.read_text().replace("[cluster]\n", f'[cluster]\npatience = "{PATIENCE}"\n'))
         listed = stand.node.run("node", "list", config=impatient)
-        time.sleep(max(0.0, made + LASTS - time.monotonic()))
-        doctors.append(stand.node.run("doctor"))
         readyz = stand.node.get(stand.node.port, "/readyz")[0]
         all_metrics = [node.metrics() for node in stand.nodes]
         metrics = all_metrics[0]
@@ -383,8 +387,6 @@ def told(name, fault, work, template):
         watch.join()
     finally:
         stand.end()
-        if os.environ.get("TOLD_LOG"):
-            print(stand.node.log.read_text())
     seconds, line = watch.lines[0] if watch.lines else (None, "nothing")
     return {
         "doctor": [told["said"] for told in doctors], "doctorSeconds": [told["seconds"] for told in doctors],

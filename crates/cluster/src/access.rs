@@ -60,7 +60,10 @@ impl Follower<'_> {
                 // It listens before it looks, so that it misses nothing.
                 listening = shared.unless_stopped(database.listen()).await.ok();
             }
-            let looked = shared.unless_stopped(async { Ok(self.look().await) }).await;
+            let looked = tokio::select! {
+                looked = shared.unless_stopped(async { Ok(self.look().await) }) => looked,
+                never = shared.name_delay() => match never {},
+            };
             match looked.map_err(RefreshError::from).flatten() {
                 Ok(()) => self.shared.note_no_trouble(Following::Access),
                 Err(error) => {
@@ -68,6 +71,7 @@ impl Follower<'_> {
                     listening = None;
                 }
             }
+            shared.note_end_of_lease();
             let waited = shared.unless_stopped(async { Ok(self.wait(database, listening.as_ref()).await) });
             if !waited.await.unwrap_or(false) {
                 listening = None;

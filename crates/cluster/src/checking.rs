@@ -31,6 +31,7 @@ pub(crate) fn run(shared: &Shared) {
 
 async fn check(shared: &Shared, next: &mut Instant) -> Stored<()> {
     let NodeSettings { database, local, .. } = &shared.settings;
+    shared.note_risk(database.own_condition().await?.risk());
     if database.keys().is_none() {
         return Ok(());
     }

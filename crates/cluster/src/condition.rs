@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use contactd_core::Finding;
 use contactd_core::store::StoreError;
-use contactd_store_postgres::Condition;
+use contactd_store_postgres::{Condition, SLOW};
 
-/// A round trip that makes every change slow.
-const SLOW: Duration = Duration::from_millis(100);
+/// How long the rest may take over a slow link, after a look that took long already.
+const REST_OF_SLOW: Duration = Duration::from_secs(1);
 
-/// What there is to say after a look at the database, and whether it is worth looking on: what would wait is not asked.
-pub fn database_findings(looked: Result<Condition, StoreError>, hosts: usize) -> (Vec<Finding>, bool) {
+/// What there is to say after a look at the database, and how long the rest may take; `None` if it would wait.
+pub fn database_findings(looked: Result<Condition, StoreError>) -> (Vec<Finding>, Option<Duration>) {
     let condition = match looked {
         Ok(condition) => condition,
         Err(error) => {
             let advice = "check the database, its URL and the network. Tokens and opt-outs were not checked";
-            return (vec![Finding::fail("database", error.to_string(), advice)], false);
+            return (vec![Finding::fail("database", error.to_string(), advice)], None);
         }
     };
     if let Some(obstacle) = condition.obstacle() {
         let advice = "until then no change is made, and nodes answer 503 when their leases end. Tokens and opt-outs were not checked";
-        return (vec![Finding::fail("database", obstacle, advice)], false);
+        return (vec![Finding::fail("database", obstacle, advice)], None);
     }
     let mut findings = vec![Finding::ok("database", "it answers, and takes changes".to_owned())];
     let (used, most) = condition.connections;
@@ -40,14 +40,13 @@ pub fn database_findings(looked: Result<Condition, StoreError>, hosts: usize) ->
             "look at the network between here and the database; every change takes several round trips",
         ));
     }
-    if condition.synchronous.is_empty() && (condition.standbys > 0 || hosts > 1) {
-        let message =
-            "it acknowledges changes before a standby has them: a failover can lose opt-outs and revocations";
+    if let Some(risk) = condition.risk() {
         findings.push(Finding::warn(
             "database",
-            message.to_owned(),
+            risk.to_owned(),
             "set synchronous_standby_names, or synchronous_mode of Patroni; docs/cluster.md says what that costs",
         ));
     }
-    (findings, true)
+    let is_slow = condition.round_trip > SLOW;
+    (findings, Some(if is_slow { REST_OF_SLOW } else { Duration::MAX }))
 }

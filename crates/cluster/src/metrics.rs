@@ -7,9 +7,6 @@ use contactd_core::metrics::{Family, Measured, Measuring, MetricKind, MetricValu
 
 use crate::state::Shared;
 
-/// A node looks at the database every second. Longer than this, it cannot.
-const SILENCE: Duration = Duration::from_secs(3);
-
 /// Measures a node. Does not keep it running.
 pub struct NodeMeasures(pub(crate) Arc<Shared>);
 
@@ -20,6 +17,11 @@ impl Measured for NodeMeasures {
 }
 
 impl NodeMeasures {
+    /// Whether this node hears from the database, and can renew its lease there.
+    pub fn does_follow(&self) -> bool {
+        self.0.does_follow()
+    }
+
     fn measure(&self) -> Vec<Family> {
         let state = self.0.state();
         let seconds = |name, help, time: Duration| {
@@ -34,7 +36,7 @@ impl NodeMeasures {
         };
         let number = |number: i64| u64::try_from(number).unwrap_or(0);
         let (access, details) = (state.access.number, state.details_number());
-        let unheard = state.heard_at.filter(|heard| heard.elapsed() > SILENCE);
+        let unheard = state.heard_at.filter(|heard| heard.elapsed() > state.silence());
         vec![
             seconds(
                 "contactd_lease_seconds",
@@ -79,6 +81,11 @@ impl NodeMeasures {
                 "contactd_clock_difference_seconds",
                 "By how much the clocks of this node and of the database differ.",
                 Duration::from_millis(state.clock.1.unsigned_abs()),
+            ),
+            seconds(
+                "contactd_database_answer_seconds",
+                "How long the database took for an answer at the last heartbeat.",
+                state.round_trip.0,
             ),
             Family::gauge(
                 "contactd_held_changes",

@@ -1,8 +1,8 @@
 //! What a node ships to the database: what it has counted, and its journal.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -37,13 +37,20 @@ struct Work {
     last: LastLine,
     /// The last line that is in the database, as far as is known.
     shipped: AtomicU64,
+    /// Since when lines cannot be shipped.
+    stuck_since: Mutex<Option<Instant>>,
 }
 
 impl Shipping {
     /// Starts it.
     pub fn start(node: &Node, services: Arc<Services>, last: LastLine) -> std::io::Result<Self> {
-        let work =
-            Arc::new(Work { usage: CountedUsage::of(node), services, last, shipped: AtomicU64::new(0) });
+        let work = Arc::new(Work {
+            usage: CountedUsage::of(node),
+            services,
+            last,
+            shipped: AtomicU64::new(0),
+            stuck_since: Mutex::default(),
+        });
         let (stop, stopped) = channel();
         let runtime = node.shared.settings.runtime.clone();
         let working = Arc::clone(&work);
@@ -58,7 +65,9 @@ impl Shipping {
                     }
                 }
                 let began = Instant::now();
-                pause = match runtime.block_on(working.ship(&mut lines)) {
+                let shipped = runtime.block_on(working.ship(&mut lines));
+                working.note_stuck(shipped.is_err());
+                pause = match shipped {
                     Ok(true) => began.elapsed() * (SHARE_OF_TIME - 1),
                     Ok(false) => LOOK_PAUSE,
                     Err(error) => {
@@ -107,6 +116,15 @@ fn report(error: &AuditError, reports: &Repeats, now: Instant) {
 }
 
 impl Work {
+    fn stuck_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.stuck_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_stuck(&self, is_stuck: bool) {
+        let mut since = self.stuck_since();
+        *since = is_stuck.then(|| since.unwrap_or_else(Instant::now));
+    }
+
     /// Ships some lines. Returns whether there may be more.
     async fn ship(&self, lines: &mut Option<Lines>) -> Result<bool, AuditError> {
         let Some(shipped) = self.services.audits.ship_some(lines).await? else { return Ok(false) };
@@ -119,6 +137,12 @@ impl Measured for Work {
     fn families(&self) -> Measuring<'_> {
         let waiting = (self.last)().unwrap_or(0).saturating_sub(self.shipped.load(Ordering::Relaxed));
         let help = "How many lines of this node's audit journal are not in the database yet.";
-        Box::pin(std::future::ready(vec![Family::gauge("contactd_journal_unshipped_lines", help, waiting)]))
+        let unshipped = Family::gauge("contactd_journal_unshipped_lines", help, waiting);
+        let help = "For how long lines of this node's audit journal cannot be shipped to the database.";
+        let stuck = self.stuck_since().map_or(0, |since| since.elapsed().as_secs());
+        Box::pin(std::future::ready(vec![
+            unshipped,
+            Family::gauge("contactd_journal_stuck_seconds", help, stuck),
+        ]))
     }
 }

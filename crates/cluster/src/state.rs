@@ -1,5 +1,6 @@
 //! What the threads of a node share.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use contactd_core::ClockReading;
 use contactd_core::store::copying::ChangePoint;
 use contactd_core::store::{StoreError, Stored};
-use contactd_store_postgres::{NodeClock, Registration, Speaker};
+use contactd_store_postgres::{NodeClock, Registration, SLOW, Speaker};
 use tokio::sync::Notify;
 
 use crate::clock::ClockState;
@@ -33,6 +34,12 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     stopped: Notify,
 }
+
+/// Between two looks at a lease that may end.
+const LEASE_LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// A node looks at the database every second. Longer than this, it cannot.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// For how long later changes delay the next lease: a steady stream of them must not prevent it for ever.
 const RAISING: Duration = Duration::from_secs(600);
@@ -67,6 +74,12 @@ pub(crate) struct State {
     pub(crate) held: u64,
     /// How this machine's clock is, and by how many milliseconds it is ahead of the database's.
     pub(crate) clock: (ClockState, i64),
+    /// How long it took for an answer, and how often in a row that was long.
+    pub(crate) round_trip: (Duration, u32),
+    /// Whether the lease held when that was looked at last.
+    had_lease: bool,
+    /// Whether a failover of the database can lose what it acknowledged.
+    is_risky: bool,
     /// When the database answered last; `None` before the first time.
     pub(crate) heard_at: Option<Instant>,
     /// What the last heartbeat told: the last change of details, what is wiped, whether the node is ready, and what it holds.
@@ -244,13 +257,48 @@ impl Shared {
         let what = what.to_string();
         let mut state = self.state();
         let trouble = &mut state.trouble[following as usize];
-        if trouble.as_ref() != Some(&what) {
+        // How long it has lasted is nothing new.
+        let words = |what: &String| what.replace(|letter: char| letter.is_ascii_digit(), "");
+        if trouble.as_ref().map(words) != Some(words(&what)) {
             tracing::warn!(
                 error = what,
                 ?following,
                 "this node cannot follow the database now; it goes on trying"
             );
             *trouble = Some(what);
+        }
+    }
+
+    /// Says what keeps the database from answering, when it has not for some time. The wait for it goes on.
+    pub(crate) async fn name_delay(&self) -> Infallible {
+        let database = &self.settings.database;
+        let silence = self.state().silence();
+        database.sleep(silence).await;
+        match database.own_condition().await.map(|condition| condition.obstacle()) {
+            Ok(Some(obstacle)) => {
+                let obstacle = StoreError::Unavailable(format!("PostgreSQL: {obstacle}"));
+                self.note_trouble(Following::Access, &obstacle);
+            }
+            Ok(None) => {}
+            Err(error) => self.note_trouble(Following::Access, &error),
+        }
+        loop {
+            self.note_end_of_lease();
+            database.sleep(LEASE_LOOK_PAUSE).await;
+        }
+    }
+
+    /// Says that this node answers no lookups any more, because it cannot follow the database.
+    pub(crate) fn note_end_of_lease(&self) {
+        let holds = self.settings.lease.holds();
+        let mut state = self.state();
+        let had_lease = std::mem::replace(&mut state.had_lease, holds);
+        if let Some(what) = state.trouble[Following::Access as usize].as_ref().filter(|_| had_lease && !holds)
+        {
+            tracing::error!(
+                error = what,
+                "the lease of this node has ended, so it answers no lookups until it follows the database again"
+            );
         }
     }
 
@@ -284,6 +332,37 @@ impl Shared {
         }
         let (before, _) = std::mem::replace(&mut self.state().clock, (now, clock.ahead_ms));
         now.tell(before, clock.ahead_ms);
+        self.note_round_trip(clock.round_trip);
+    }
+
+    /// Says that answers are slow, when a second one is.
+    fn note_round_trip(&self, round_trip: Duration) {
+        let mut state = self.state();
+        let times = if round_trip > SLOW { state.round_trip.1 + 1 } else { 0 };
+        state.round_trip = (round_trip, times);
+        if times == 2 {
+            tracing::warn!(
+                "an answer takes {} ms: look at the network between this node and the database; every change takes several round trips",
+                round_trip.as_millis()
+            );
+        }
+    }
+
+    /// Says that a failover can lose changes, when it is new.
+    pub(crate) fn note_risk(&self, risk: Option<&str>) {
+        let before = std::mem::replace(&mut self.state().is_risky, risk.is_some());
+        if let Some(risk) = risk.filter(|_| !before) {
+            tracing::warn!(
+                "look at the database: {risk}. Set synchronous_standby_names, or synchronous_mode of Patroni"
+            );
+        }
+    }
+
+    /// Whether this node hears from the database, and can renew its lease there.
+    pub(crate) fn does_follow(&self) -> bool {
+        let state = self.state();
+        let is_heard = state.heard_at.is_some_and(|heard| heard.elapsed() <= state.silence());
+        is_heard && state.trouble[Following::Access as usize].is_none()
     }
 
     pub(crate) fn note_no_trouble(&self, following: Following) {
@@ -294,6 +373,12 @@ impl Shared {
 }
 
 impl State {
+    /// Without an answer for longer than this, something is wrong.
+    pub(crate) fn silence(&self) -> Duration {
+        // A look takes several round trips.
+        SILENCE + 10 * self.round_trip.0
+    }
+
     pub(crate) fn details_number(&self) -> i64 {
         self.details.as_ref().map_or(0, |details| details.number)
     }

@@ -114,12 +114,13 @@ impl Opened {
     }
 }
 
-/// What there is to say about the database of a cluster before it is opened, and whether it is worth opening it.
-pub(crate) async fn database_findings(config: &Config) -> (Vec<Finding>, bool) {
+/// What there is to say about the database of a cluster before it is opened, and how long the rest may take, if it is worth looking on;
+/// `None` if there is no cluster.
+pub(crate) async fn database_findings(config: &Config) -> Option<(Vec<Finding>, Option<Duration>)> {
     match &config.store {
-        StoreAt::DataDir => (Vec::new(), true),
+        StoreAt::DataDir => None,
         StoreAt::Database(url) => {
-            contactd_cluster::database_findings(Database::condition(url).await, url.hosts())
+            Some(contactd_cluster::database_findings(Database::condition(url).await))
         }
     }
 }

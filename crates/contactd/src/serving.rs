@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use contactd_admin::{Admin, ApiSettings, Console, Hosts};
-use contactd_cluster::ClusterInForce;
+use contactd_cluster::{ClusterInForce, NodeMeasures};
 use contactd_core::metrics::{Measured, Measuring};
 use contactd_core::{AccessTables, BootClock, Callers, InForce, Lease, SuppressionList, User};
 use contactd_server::{App, AtStop, Shares};
-use contactd_services::Services;
+use contactd_services::{Health, Services};
 use contactd_tls::{Tls, Watch};
 
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
@@ -157,7 +157,10 @@ impl Serving {
         let mut measured: Vec<Arc<dyn Measured>> = vec![
             Arc::<App<_>>::clone(&app),
             Arc::<Callers>::clone(&running.callers),
-            Arc::new(ServiceHealth(Arc::clone(&services))),
+            Arc::new(ServiceHealth {
+                services: Arc::clone(&services),
+                node: node_runtime.as_ref().map(|node_runtime| node_runtime.node.measures()),
+            }),
             Arc::<ActionRecorder>::clone(&recorder),
         ];
         measured.extend(tls.map(|tls| tls as Arc<dyn Measured>));
@@ -267,15 +270,24 @@ pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// The measurements of the services, shared with the listener that shows them.
-struct ServiceHealth(Arc<Services>);
+struct ServiceHealth {
+    services: Arc<Services>,
+    /// The node of this server, if it is one.
+    node: Option<NodeMeasures>,
+}
 
 impl Measured for ServiceHealth {
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
+            let health = &self.services.health;
+            let follows = self.node.as_ref().map(NodeMeasures::does_follow);
+            if follows == Some(false) {
+                return Health::unanswered(false);
+            }
             // The other metrics do not wait for a database that is away.
-            match tokio::time::timeout(METRICS_TIMEOUT, self.0.health.families()).await {
+            match tokio::time::timeout(METRICS_TIMEOUT, health.families()).await {
                 Ok(families) => families,
-                Err(_) => self.0.health.unreachable(),
+                Err(_) => Health::unanswered(follows.is_some()),
             }
         })
     }

@@ -14,6 +14,8 @@ use crate::{abandoned_backups, actor, control, restoring};
 
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
+/// Less free space than this is none.
+const FULL_DISK: u64 = 1 << 20;
 
 pub(crate) fn permissions(dir: &Path, keys: &KeySource) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -114,6 +116,11 @@ pub(crate) fn disk(dir: &Path) -> Finding {
     };
     let free = disk.f_bavail * disk.f_frsize;
     let message = format!("{:.1} GiB free", free as f64 / f64::from(1 << 30));
+    if free < FULL_DISK {
+        let advice =
+            "free some space: until then the journal cannot be written, and lookups are answered 503";
+        return Finding::fail("disk", format!("the disk of {} is full", dir.display()), advice);
+    }
     if free < LOW_DISK {
         let advice = "free some space: an import needs up to twice the size of its data while it runs";
         return Finding::warn("disk", message, advice);

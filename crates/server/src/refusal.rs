@@ -177,8 +177,8 @@ impl Refusal {
                 "the audit line could not be written in time; check the disk that holds audit/".to_owned(),
             ),
             Self::Panicked => Some("a handler panicked".to_owned()),
-            Self::NoLease => Some(LookupError::NoLease.to_string()),
             Self::Limit(LimitExceeded::Unleased) => Some(LimitExceeded::Unleased.to_string()),
+            // The node says why it has no lease.
             _ => None,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use contactd_contract::ErrorCode;
 use contactd_core::Request;
 use contactd_core::store::LocalRead;
 use futures_util::FutureExt;
@@ -78,7 +79,12 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     if let Some(fault) = refusal.and_then(Refusal::fault)
         && app.faults.is_new(&fault, started)
     {
-        tracing::error!(request_id = recorded.as_str(), fault, "internal error");
+        match refusal.map(Refusal::code) {
+            Some(ErrorCode::Internal) => {
+                tracing::error!(request_id = recorded.as_str(), fault, "internal error");
+            }
+            _ => tracing::error!(request_id = recorded.as_str(), fault, "a request is answered 503"),
+        }
     }
     let outcome = app.metrics.record(route, refusal.map(Refusal::code), started.elapsed());
 

@@ -140,7 +140,7 @@ async fn run<D: LocalRead>(
                 shared.app.lookups.renew();
                 shared.turn.tick();
                 for (fault, times) in shared.app.faults.due(Instant::now()) {
-                    tracing::error!(times, fault, "internal error, again");
+                    tracing::error!(times, fault, "the same fault again");
                 }
                 if ending.as_ref().is_none_or(JoinHandle::is_finished) {
                     let is_stopping = shared.app.is_stopping();

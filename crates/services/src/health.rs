@@ -268,20 +268,24 @@ impl Measured for Health {
         Box::pin(async {
             match self.store_families().await {
                 Ok(families) => [vec![store_up(1)], families].concat(),
-                Err(_) => self.unreachable(),
+                Err(_) => Self::unanswered(false),
             }
         })
     }
 }
 
 fn store_up(is_up: u64) -> Family {
-    Family::gauge("contactd_store_up", "Whether the store could be asked.", is_up)
+    Family::gauge(
+        "contactd_store_up",
+        "Whether the store could be asked; on a node, also whether it can renew its lease there.",
+        is_up,
+    )
 }
 
 impl Health {
-    /// What is measured while the store cannot be asked.
-    pub fn unreachable(&self) -> Vec<Family> {
-        vec![store_up(0)]
+    /// What is measured without asking the store.
+    pub fn unanswered(is_up: bool) -> Vec<Family> {
+        vec![store_up(u64::from(is_up))]
     }
 
     async fn store_families(&self) -> Result<Vec<Family>, StoreError> {

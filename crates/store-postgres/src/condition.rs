@@ -1,10 +1,13 @@
 //! How the database is: what keeps it from answering or from committing, in words that an operator can do something about.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::Stored;
 use contactd_core::{Clock, SystemClock};
+use futures_util::FutureExt as _;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 
 use crate::connecting::Session;
 use crate::database::Database;
@@ -16,6 +19,8 @@ use crate::{PostgresStore, Settings};
 const LONGEST_LOOK: Duration = Duration::from_secs(4);
 /// A commit that has waited for a standby for this long does not wait for a busy one.
 const LONG_WAIT: Duration = Duration::from_secs(1);
+/// A round trip that makes every change slow.
+pub const SLOW: Duration = Duration::from_millis(250);
 
 /// How the primary is at a moment.
 #[derive(Clone, Debug)]
@@ -32,8 +37,12 @@ pub struct Condition {
     pub waits_for_standby: Option<Duration>,
     /// Transactions of others that hold locks on our tables.
     pub foreign: Vec<Foreign>,
-    /// How many connections it has, and how many it may have.
+    /// How many connections it has, and how many users may have.
     pub connections: (u64, u64),
+    /// How many hosts the URL names.
+    pub hosts: usize,
+    /// Whether its disk is full, if that was asked.
+    pub is_disk_full: bool,
 }
 
 /// A transaction of somebody else that holds locks on our tables.
@@ -48,14 +57,28 @@ pub struct Foreign {
 }
 
 impl Condition {
+    /// Why a failover can lose what was acknowledged.
+    pub fn risk(&self) -> Option<&'static str> {
+        let can_fail_over = self.standbys > 0 || self.hosts > 1;
+        (self.synchronous.is_empty() && can_fail_over).then_some(
+            "it acknowledges changes before a standby has them: a failover can lose opt-outs and revocations",
+        )
+    }
+
     /// What keeps others from changing anything, and what to do about it.
     pub fn obstacle(&self) -> Option<String> {
         if let Some(Foreign { pid, whose, seconds }) = self.foreign.first() {
-            let lasts = seconds.map(|seconds| format!(" for {seconds} s")).unwrap_or_default();
+            let lasts = match seconds {
+                Some(seconds) => format!("for {seconds} s"),
+                None => "(since when is shown after GRANT pg_monitor TO this user)".to_owned(),
+            };
             return Some(format!(
-                "a transaction of somebody else ({whose}, process {pid} of the server) has held locks on our tables{lasts}: end it there, or \
+                "a transaction of somebody else ({whose}, process {pid} of the server) has held locks on our tables {lasts}: end it there, or \
                  with SELECT pg_terminate_backend({pid})"
             ));
+        }
+        if self.is_disk_full {
+            return Some("its disk is full: make room on the machine of the database".to_owned());
         }
         let waits = self.waits_for_standby.filter(|waits| *waits > LONG_WAIT)?;
         Some(format!(
@@ -73,14 +96,14 @@ const LOOK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigin
     (SELECT count(*) FROM pg_stat_replication),
     (SELECT (extract(epoch FROM max(clock_timestamp() - query_start)) * 1000)::bigint FROM pg_stat_activity
         WHERE wait_event = 'SyncRep' AND usename = current_user),
-    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
-    current_setting('max_connections')::bigint";
+    (SELECT count(*) FROM pg_stat_activity WHERE coalesce(backend_type = 'client backend', usesysid IS NOT NULL)),
+    current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint";
 
-/// Reading locks nothing out. An autovacuum ends by itself.
+/// Reading locks nothing out. An autovacuum ends by itself, and has no user. The type of a backend is hidden from other users.
 const FOREIGN: &str = "SELECT activity.pid, coalesce(nullif(application_name, ''), 'unnamed') || ', ' || coalesce(usename, '?'),
         extract(epoch FROM clock_timestamp() - min(xact_start))::bigint
     FROM pg_locks JOIN pg_stat_activity AS activity USING (pid)
-    WHERE granted AND mode <> 'AccessShareLock' AND backend_type = 'client backend'
+    WHERE granted AND mode <> 'AccessShareLock' AND coalesce(backend_type = 'client backend', usesysid IS NOT NULL)
         AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('contactd'))
         AND application_name <> current_setting('application_name')
     GROUP BY 1, 2 ORDER BY 3 DESC NULLS LAST LIMIT 3";
@@ -91,19 +114,39 @@ impl PostgresStore {
         let (patience, answer) = (Duration::ZERO, LONGEST_LOOK);
         let settings =
             Settings { url: url.clone(), patience, answer, makes_tables: false, on_wait: Box::new(|| {}) };
-        Ok(Database::new(settings)?.condition().await?)
+        Ok(Database::new(settings)?.condition(true).await?)
+    }
+
+    /// The same for this database.
+    pub async fn own_condition(&self) -> Stored<Condition> {
+        Ok(self.database.condition(false).await?)
     }
 }
 
 impl Database {
-    async fn condition(&self) -> Tried<Condition> {
+    async fn condition(&self, probes_disk: bool) -> Tried<Condition> {
         let look = async {
             let session = self.new_session().await?;
-            let looked = look(&session).await;
+            let looked = look(&session, self.connecting.hosts()).await;
+            let looked = match looked {
+                Ok(condition) if probes_disk => {
+                    Ok(Condition { is_disk_full: is_disk_full(&session).await, ..condition })
+                }
+                looked => looked,
+            };
             session.cut();
             looked
         };
-        self.within(LONGEST_LOOK, look).await
+        let connecting = Arc::clone(&self.connecting);
+        let round_trip = self.spawn(async move { connecting.round_trip().await });
+        match self.within(LONGEST_LOOK, look).await {
+            // Connecting takes about eight round trips.
+            Err(Failure::Silent) => Err(match round_trip.now_or_never() {
+                Some(Ok(Some(round_trip))) if round_trip > SLOW => Failure::Slow(round_trip),
+                _ => Failure::Silent,
+            }),
+            looked => looked,
+        }
     }
 
     /// What is behind a failure, if it can be found out: nobody answered in time, or somebody else held a lock.
@@ -111,11 +154,15 @@ impl Database {
         if !matches!(failure, Failure::Silent) && !failure.is_busy() {
             return None;
         }
-        self.condition().await.ok()?.obstacle()
+        match self.condition(false).await {
+            Ok(condition) => condition.obstacle(),
+            Err(slow @ Failure::Slow(_)) => Some(slow.what()),
+            Err(_) => None,
+        }
     }
 }
 
-async fn look(session: &Session) -> Tried<Condition> {
+async fn look(session: &Session, hosts: usize) -> Tried<Condition> {
     let foreign = |row: &Row| Foreign { pid: row.get(0), whose: row.get(1), seconds: row.get(2) };
     let foreign = session.client.query(FOREIGN, &[]).await?.iter().map(foreign).collect();
     let (began, now) = (Instant::now(), SystemClock.now().millis());
@@ -133,5 +180,17 @@ async fn look(session: &Session) -> Tried<Condition> {
             .map(|waits| Duration::from_millis(waits.cast_unsigned())),
         foreign,
         connections: (number(4), number(5)),
+        hosts,
+        is_disk_full: false,
     })
+}
+
+/// Whether there is no room for a temporary file.
+async fn is_disk_full(session: &Session) -> bool {
+    // A sort that does not fit into memory.
+    let sort = "BEGIN; SET LOCAL work_mem TO '64kB';
+        SELECT count(*) FROM (SELECT md5(number::text) AS digest FROM generate_series(1, 20000) AS number ORDER BY digest OFFSET 0) AS sorted;
+        ROLLBACK";
+    let sorted = session.client.batch_execute(sort).await;
+    sorted.is_err_and(|error| error.code() == Some(&SqlState::DISK_FULL))
 }

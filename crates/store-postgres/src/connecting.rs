@@ -17,9 +17,12 @@ use contactd_core::store::{StoreError, Stored};
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
+use tokio_postgres::config::Host;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{
@@ -242,6 +245,10 @@ impl Connecting {
         Ok(session)
     }
 
+    pub(crate) const fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// How often another host was made the first. What was read before that may be what a former primary says.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.load(Ordering::Relaxed)
@@ -271,6 +278,20 @@ impl Connecting {
             Ok(Err(failure)) => failure.is_answer(),
             Err(_) => false,
         }
+    }
+
+    /// How long the host that is asked first takes for one answer, before anybody logs in: whether it speaks TLS.
+    pub(crate) async fn round_trip(&self) -> Option<Duration> {
+        const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+        let config = &self.hosts[self.first.load(Ordering::Relaxed)];
+        let (Host::Tcp(name), port) = (config.get_hosts().first()?, config.get_ports().first()?) else {
+            return None;
+        };
+        let mut connection = TcpStream::connect((name.as_str(), *port)).await.ok()?;
+        let began = Instant::now();
+        connection.write_all(&SSL_REQUEST).await.ok()?;
+        connection.read_u8().await.ok()?;
+        Some(began.elapsed())
     }
 
     async fn connect_to(&self, host: usize) -> Tried<Session> {

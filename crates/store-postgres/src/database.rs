@@ -68,7 +68,7 @@ pub(crate) struct Database {
     runtime: Handle,
     /// Dropping it ends the thread of the runtime.
     _running: oneshot::Sender<()>,
-    connecting: Arc<Connecting>,
+    pub(crate) connecting: Arc<Connecting>,
     idle: Mutex<Vec<Arc<Session>>>,
     patience: Duration,
     /// Since when the server has not answered; `None` if it has, or was not asked. Patience runs from here on, so that a command of several

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::time::Duration;
 
 use contactd_core::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -13,6 +14,8 @@ pub(crate) enum Failure {
     Postgres(tokio_postgres::Error),
     /// There was no answer in time. The connection cannot be used any more.
     Silent,
+    /// An answer takes this long, so that there was no time for all of them.
+    Slow(Duration),
     /// Every host answers, and none can be written to.
     NoPrimary,
     /// The host that can be written to was replaced by another one, which does not answer.
@@ -69,8 +72,10 @@ fn in_words(code: &SqlState) -> Option<&'static str> {
         SqlState::INSUFFICIENT_PRIVILEGE => {
             "this user may not do that: it has to own the database, and the schema contactd and its tables if they exist"
         }
-        SqlState::TOO_MANY_CONNECTIONS => "it has too many connections: raise max_connections",
-        SqlState::DISK_FULL => "its disk is full",
+        SqlState::TOO_MANY_CONNECTIONS => {
+            "it has too many connections: raise max_connections, or find out who has so many"
+        }
+        SqlState::DISK_FULL => "its disk is full: make room on the machine of the database",
         _ => return None,
     })
 }
@@ -90,7 +95,7 @@ impl Failure {
     /// Whether it is worth trying again, with another connection.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            Self::Silent | Self::NoPrimary | Self::Replaced => true,
+            Self::Silent | Self::Slow(_) | Self::NoPrimary | Self::Replaced => true,
             Self::Store(_) => false,
             Self::Postgres(error) if lacks_password(error) => false,
             Self::Postgres(error) => match error.code() {
@@ -122,6 +127,9 @@ impl Failure {
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Silent => "it did not answer in time".to_owned(),
+            Self::Slow(round_trip) => {
+                format!("an answer takes {} ms: look at the network in between", round_trip.as_millis())
+            }
             Self::NoPrimary => "every host is read-only; no primary was found".to_owned(),
             Self::Replaced => "the host that answers is not the primary any more".to_owned(),
             Self::Store(error) => error.to_string(),

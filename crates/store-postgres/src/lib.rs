@@ -50,7 +50,7 @@ use contactd_core::store::{Store, Stored};
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
 
-pub use condition::{Condition, Foreign};
+pub use condition::{Condition, Foreign, SLOW};
 pub use database::{Unconfirmed, random_id as new_process_id};
 pub use following::Listening;
 pub use moving::MoveState;

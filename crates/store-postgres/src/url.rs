@@ -168,11 +168,6 @@ fn shown(whole: &Config) -> String {
 }
 
 impl StoreUrl {
-    /// How many hosts it names.
-    pub fn hosts(&self) -> usize {
-        self.hosts.len()
-    }
-
     /// Whether it has a password.
     pub fn has_password(&self) -> bool {
         self.hosts.iter().any(|host| host.get_password().is_some())

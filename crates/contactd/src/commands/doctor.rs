@@ -120,11 +120,21 @@ async fn state_findings(database: &dyn Maintenance) -> Vec<Finding> {
 }
 
 async fn examine_store(config: Config) -> Vec<Finding> {
-    let (mut findings, goes_on) = database_findings(&config).await;
-    if !goes_on {
-        return findings;
+    let Some((mut findings, rest)) = database_findings(&config).await else {
+        return examine_open_store(config).await;
+    };
+    let Some(rest) = rest else { return findings };
+    match tokio::time::timeout(rest, examine_open_store(config)).await {
+        Ok(found) => findings.extend(found),
+        Err(_) => {
+            let message = "an answer takes so long that tokens, opt-outs and nodes were not checked";
+            findings.push(Finding::warn(
+                "database",
+                message.to_owned(),
+                "run this again on a machine that is nearer to it",
+            ));
+        }
     }
-    findings.extend(examine_open_store(config).await);
     findings
 }
 

@@ -59,11 +59,12 @@ fn a_read_error_is_503_in_one_line_of_the_log_and_over_when_the_disk_works_again
     }
     let told = "\"fault\":\"the store cannot be used now: a file of it cannot be read or written (disk I/O error); \
                 look at the system's log and check the disk\"";
-    let is_first = |line: &&str| line.contains("\"message\":\"internal error\",") && line.contains(told);
+    let is_first =
+        |line: &&str| line.contains("\"message\":\"a request is answered 503\",") && line.contains(told);
     eventually("it is logged", || service.log.text().lines().filter(is_first).count() == 1);
-    assert_eq!(logged(service, "\"message\":\"internal error\","), 1);
+    assert_eq!(logged(service, "\"message\":\"a request is answered 503\","), 1);
     eventually("the others are counted", || {
-        logged(service, "\"message\":\"internal error, again\",\"times\":19") == 1
+        logged(service, "\"message\":\"the same fault again\",\"times\":19") == 1
     });
     faulty.fail("ok");
     eventually("it is over", || service.look_up(PHONE, token, ADA).status == 200);

@@ -90,6 +90,31 @@ fn over_a_link_with_a_round_trip_of_a_second_a_node_joins_and_an_opt_out_reaches
     assert_eq!(a.look_up(PHONE, &token, ADA).status, 200);
 }
 
+#[test]
+fn a_slow_link_is_named_by_doctor_the_log_and_a_metric_and_is_not_called_down() {
+    let (_, b, road, _) = cut_off("lease = \"60s\"\n", &[]);
+    road.delay.store(500, Ordering::SeqCst);
+    fails_with(&examined(&b.site), "an answer takes 1");
+    b.eventually_logged("ms: look at the network between this node and the database");
+    assert_eq!(
+        (b.metric("contactd_database_answer_seconds"), b.metric("contactd_store_up")),
+        (Some(1), Some(1))
+    );
+}
+
+#[test]
+fn a_node_says_that_a_failover_can_lose_what_the_database_acknowledges() {
+    let (server, node, _) = on_its_own_server(&[]);
+    let standby = server.standby();
+    let node = node.stop().serve_with(&[], &named("a", LEASE));
+    node.eventually_logged(
+        "it acknowledges changes before a standby has them: a failover can lose opt-outs and revocations. Set",
+    );
+    let doctor = examined(&node.site);
+    assert!(doctor.stdout.contains("warn  database      it acknowledges changes before"), "{doctor:?}");
+    standby.stop();
+}
+
 /// A session of somebody else, until it is dropped.
 struct Session(Child);
 
@@ -134,6 +159,30 @@ fn a_lock_of_somebody_else_is_named_with_its_process() {
 }
 
 #[test]
+fn a_lock_of_an_administrator_is_named_to_a_user_who_is_none() {
+    let server = TestServer::start();
+    let url = server.database();
+    let name = url.rsplit('/').next().expect("a name");
+    server.sql("postgres", "CREATE ROLE clerk LOGIN");
+    server.sql("postgres", &format!("ALTER DATABASE {name} OWNER TO clerk"));
+    let site = Site::on(&url.replace("contactd@", "clerk@"));
+    site.import_people();
+    let node = site.serve_with(&[], &named("a", LEASE));
+    let _session = Session::of(&url, "BEGIN; ALTER TABLE contactd.counters ADD COLUMN note text");
+    let words = "a transaction of somebody else (psql, contactd, process ";
+    eventually("doctor says so", || examined(&node.site).stdout.contains(words));
+    let hidden = " has held locks on our tables (since when is shown after GRANT pg_monitor TO this user)";
+    fails_with(&examined(&node.site), hidden);
+    node.eventually_logged("the lease of this node has ended, so it answers no lookups");
+    let log = node.log.text();
+    let first = log.lines().find(|line| line.contains("\"WARN\"")).expect("a line");
+    assert!(first.contains(words) && !log.contains("internal error"), "{log}");
+    eventually("the metric says so", || node.metric("contactd_store_up") == Some(0));
+    server.sql("postgres", "GRANT pg_monitor TO clerk");
+    fails_with(&examined(&node.site), " has held locks on our tables for ");
+}
+
+#[test]
 fn commits_that_no_standby_confirms_are_named_by_doctor_the_log_and_commands() {
     let (server, node, token) = on_its_own_server(&[]);
     server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names TO 'elsewhere'");
@@ -141,6 +190,7 @@ fn commits_that_no_standby_confirms_are_named_by_doctor_the_log_and_commands() {
     let words = "no standby confirms them (synchronous_standby_names is 'elsewhere', 0 standbys are connected). Start a standby";
     node.eventually_logged(words);
     fails_with(&examined(&node.site), words);
+    assert_eq!(node.metric("contactd_store_up"), Some(0));
     let impatient = node.site.file("impatient.toml", "[cluster]\npatience = \"3s\"\n");
     let unknown = node.site.run(&["suppress", MIRA, "--config", &impatient]);
     assert!(unknown.code == 1 && unknown.stderr.contains(words), "{unknown:?}");
@@ -154,7 +204,11 @@ fn commits_that_no_standby_confirms_are_named_by_doctor_the_log_and_commands() {
 fn doctor_says_within_seconds_that_the_database_is_away_or_hangs() {
     let (server, node, _) = on_its_own_server(&[]);
     server.freeze();
+    let began = Instant::now();
     fails_with(&examined(&node.site), "FAIL  database      ");
+    node.eventually_logged("it did not answer in time");
+    // A third of what a statement and the patience of a server come to.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     eventually("the metric grows", || node.metric("contactd_copy_lag_seconds").is_some_and(|lag| lag >= 3));
     server.thaw();
     server.stop();
