@@ -301,7 +301,7 @@ CAUSES = {
     "database-disk": Fault(database_disk, "its disk is full", "its disk is full", database_room=160),
     "node-disk": Fault(node_disk, "/a is full", "the disk is full", node_room=64),
     "node-clock": Fault(node_clock, "the clock of node a is 86400 s ahead of the database's, and differs from those of the other nodes",
-                        "the clock of this node differs from the database's and from those of the other nodes", nodes=3),
+                        "the system clock went forward by 86400 s", nodes=3),
     "database-clock": Fault(database_clock, "no other node says that it is wrong: the database's may be", "the clock of the database differs", nodes=2),
     "slow-link": Fault(slow_link, "an answer takes", "an answer takes", is_linked=True, lease=60),
     "black-hole": Fault(black_hole, "it did not answer in time", "it did not answer in time", is_linked=True),

@@ -267,7 +267,7 @@ impl Nodes {
 
 /// What there is to say about a clock that differs from the database's.
 fn clock_finding(ListedNode { name, state, .. }: &ListedNode, ahead_ms: i64) -> Finding {
-    let seconds = ahead_ms.abs() / 1_000;
+    let seconds = (ahead_ms.abs() + 500) / 1_000;
     let how = if ahead_ms > 0 { "ahead of" } else { "behind" };
     let differs = format!("the clock of node {name} is {seconds} s {how} the database's");
     match state {
