@@ -11,7 +11,8 @@ lasts for more than a lease of 12 s. It fails if the cause (`CAUSES`) is not in 
 doctor takes longer than 5 s, counted from the start of the command. `node list` runs with `patience = "3s"`.
 
 Alerts are the rules of the group contactd-cluster, and those that a store or a journal is down, whose expressions hold at the end; their numbers are for a lease
-of 60 s, so that those which are seconds of the lease, of the copy or of the journal are divided by 5. How long they have to hold (`for`) does not count.
+of 60 s, so that those which are seconds of the lease, of the copy or of the journal are divided by 5. How long they have to hold (`for`) does not count. A node that
+has no metrics is one that is down.
 Two faults need the right to mount a small file system.
 """
 import argparse
@@ -42,6 +43,7 @@ PEOPLE, LEASE, PATIENCE, LONGEST_DOCTOR = 50, 12, "3s", 5.0
 FIRST_LOOK, LASTS = 3, LEASE + 6
 METRICS = ("store_up", "copy_lag_seconds", "lease_seconds", "clock_difference_seconds", "held_changes", "journal_stuck_seconds", "database_answer_seconds")
 ROLE, PASSWORD = "nodes", "told-quell-1"
+CLOSE_CONNECTIONS = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{ROLE}'"
 
 
 @dataclasses.dataclass
@@ -247,23 +249,21 @@ def black_hole(stand):
 
 
 def connections(stand):
-    # The nodes lose theirs for a moment, as in a failover.
-    stand.server.sql("ALTER ROLE nodes CONNECTION LIMIT -1")
+    # The node loses its connections, as in a failover, and others take them first.
+    stand.server.sql("ALTER ROLE nodes CONNECTION LIMIT 0")
+    stand.server.sql(CLOSE_CONNECTIONS)
+    url = stand.server.url().replace("contactd@", "other@")
     for _ in range(int(stand.server.sql("SHOW max_connections"))):
-        stand.sessions.append(subprocess.Popen([str(postgres.program("psql")), "-qX", "-d", stand.server.url().replace("contactd@", "other@"), "-c", "SELECT pg_sleep(600)"],
+        stand.sessions.append(subprocess.Popen([str(postgres.program("psql")), "-qX", "-d", url, "-c", "SELECT pg_sleep(600)"],
                                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    for _ in range(10):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            stand.server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'nodes'")
-        time.sleep(0.1)
-        stand.sessions.append(subprocess.Popen([str(postgres.program("psql")), "-qX", "-d", stand.server.url().replace("contactd@", "other@"), "-c", "SELECT pg_sleep(600)"],
-                                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    time.sleep(1)
+    stand.server.sql("ALTER ROLE nodes CONNECTION LIMIT -1")
 
 
 def password(stand):
     stand.server.sql("ALTER ROLE nodes PASSWORD 'told-quell-2'")
     # Connections that are open already go on.
-    stand.server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'nodes'")
+    stand.server.sql(CLOSE_CONNECTIONS)
 
 
 def stopped(stand):
@@ -380,6 +380,8 @@ def told(name, fault, work, template):
         all_metrics = [node.metrics() for node in stand.nodes]
         metrics = all_metrics[0]
         alerts = [alert for alert, expr in rules().items() if holds(expr, all_metrics, metrics, fault.lease)]
+        if not metrics:
+            alerts = ["ContactdDown"]
         if fault.nodes == 1:
             # Of one node, this says nothing.
             alerts = [alert for alert in alerts if alert != "ContactdFewNodes"]
