@@ -253,10 +253,12 @@ def connections(stand):
     stand.server.sql("ALTER ROLE nodes CONNECTION LIMIT 0")
     stand.server.sql(CLOSE_CONNECTIONS)
     url = stand.server.url().replace("contactd@", "other@")
-    for _ in range(int(stand.server.sql("SHOW max_connections"))):
-        stand.sessions.append(subprocess.Popen([str(postgres.program("psql")), "-qX", "-d", url, "-c", "SELECT pg_sleep(600)"],
-                                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    time.sleep(1)
+    # The second time, those that were still being closed are free.
+    for _ in range(2):
+        for _ in range(int(stand.server.sql("SHOW max_connections"))):
+            stand.sessions.append(subprocess.Popen([str(postgres.program("psql")), "-qX", "-d", url, "-c", "SELECT pg_sleep(600)"],
+                                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        time.sleep(1)
     stand.server.sql("ALTER ROLE nodes CONNECTION LIMIT -1")
 
 
@@ -310,7 +312,7 @@ CAUSES = {
     "stopped": Fault(stopped, "connection refused", "connection refused"),
     "frozen": Fault(frozen, "it did not answer in time", "it did not answer in time"),
     "started-without": Fault(without_database, "connection refused", "connection refused", starts_later=True),
-    "set-back": Fault(set_back, "that the database has lost", "the database has lost opt-outs"),
+    "set-back": Fault(set_back, "that the database has lost", "the database has another history than this node"),
     "asynchronous": Fault(asynchronous, "acknowledges changes before a standby has them", "acknowledges changes before a standby has them"),
 }
 
