@@ -119,9 +119,7 @@ impl Opened {
 pub(crate) async fn database_findings(config: &Config) -> Option<(Vec<Finding>, Option<Duration>)> {
     match &config.store {
         StoreAt::DataDir => None,
-        StoreAt::Database(url) => {
-            Some(contactd_cluster::database_findings(Database::condition(url).await))
-        }
+        StoreAt::Database(url) => Some(contactd_cluster::database_findings(Database::condition(url).await)),
     }
 }
 
