@@ -54,7 +54,12 @@ pub(crate) struct Session {
     pub(crate) host: usize,
     /// On which timeline the host writes.
     timeline: u32,
+    /// The process of the server that serves it.
+    pub(crate) process: i32,
     driver: AbortHandle,
+    /// How many statements were sent, and how many of them are over.
+    sent: AtomicU64,
+    over: AtomicU64,
     /// Statements that are prepared already: each costs one round trip less.
     statements: Mutex<HashMap<String, Statement>>,
 }
@@ -82,19 +87,29 @@ impl Session {
     }
 
     pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        let _asking = Asking::of(self);
         self.client.query(&self.prepared(sql).await?, values).await
     }
 
     pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, Error> {
+        let _asking = Asking::of(self);
         self.client.query_one(&self.prepared(sql).await?, values).await
     }
 
     pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, Error> {
+        let _asking = Asking::of(self);
         self.client.query_opt(&self.prepared(sql).await?, values).await
     }
 
     pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, Error> {
+        let _asking = Asking::of(self);
         self.client.execute(&self.prepared(sql).await?, values).await
+    }
+
+    /// How many statements are over, if another one waits for its answer.
+    pub(crate) fn waits_after(&self) -> Option<u64> {
+        let over = self.over.load(Ordering::Relaxed);
+        (self.sent.load(Ordering::Relaxed) > over).then_some(over)
     }
 
     /// Closes the connection now, whoever still holds it and whatever it waits for, which discards what was not committed. Dropping
@@ -102,6 +117,33 @@ impl Session {
     pub(crate) fn cut(&self) {
         self.driver.abort();
     }
+}
+
+/// A statement that waits for its answer.
+struct Asking<'a>(&'a Session);
+
+impl<'a> Asking<'a> {
+    fn of(session: &'a Session) -> Self {
+        session.sent.fetch_add(1, Ordering::Relaxed);
+        Self(session)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.over.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a host says of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// It does not answer.
+    Silent,
+    /// It answers, and works for that connection, as far as is known.
+    Works,
+    /// It answers, and waits for that connection, or does not know it.
+    Waits,
 }
 
 impl Deref for Session {
@@ -270,13 +312,22 @@ impl Connecting {
         }
     }
 
-    /// Whether a host still answers, and can be written to.
-    pub(crate) async fn does_answer(&self, host: usize) -> bool {
-        match tokio::time::timeout(self.host_timeout, self.connect_to(host)).await {
-            Ok(Ok(_)) => true,
+    /// Whether the host of a connection still answers others, and what it says of this one: what was sent on it, or the answer, may
+    /// have been lost on the way.
+    pub(crate) async fn look_at(&self, host: usize, process: i32) -> Served {
+        let state = "SELECT state NOT LIKE 'idle%' FROM pg_stat_activity WHERE pid = $1";
+        let look = async {
+            let other = self.connect_to(host).await?;
+            let works = other.query_opt(state, &[&process]).await;
+            other.cut();
+            Ok(works?.and_then(|row| row.get::<_, Option<bool>>(0)))
+        };
+        match tokio::time::timeout(self.host_timeout, look).await {
+            Ok(Ok(Some(true))) => Served::Works,
+            Ok(Ok(_)) => Served::Waits,
             // It refuses, for instance because there are too many connections: that is an answer.
-            Ok(Err(failure)) => failure.is_answer(),
-            Err(_) => false,
+            Ok(Err(failure)) if Failure::is_answer(&failure) => Served::Works,
+            Ok(Err(_)) | Err(_) => Served::Silent,
         }
     }
 
@@ -310,15 +361,19 @@ impl Connecting {
                  SET jit TO off;
                  SELECT set_config('synchronous_commit', 'on', FALSE)
                  WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');
-                 SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)",
+                 SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_backend_pid()",
             )
             .await?;
         let rows = said.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0),
+            SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
-        let timeline = rows.last().and_then(|timeline| u32::from_str_radix(timeline, 16).ok()).unwrap_or(0);
-        Ok(Session { client, heard, host, timeline, driver, statements: Mutex::default() })
+        let last = rows.last();
+        let timeline = last.and_then(|row| row.get(0)).and_then(|text| u32::from_str_radix(text, 16).ok());
+        let process = last.and_then(|row| row.get(1)).and_then(|text| text.parse().ok());
+        let (timeline, process) = (timeline.unwrap_or(0), process.unwrap_or(0));
+        let (sent, over, statements) = Default::default();
+        Ok(Session { client, heard, host, timeline, process, driver, sent, over, statements })
     }
 }
 

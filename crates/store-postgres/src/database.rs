@@ -32,7 +32,7 @@ use tokio_postgres::Row;
 use waiting::Waiting;
 
 use crate::Settings;
-use crate::connecting::{Connecting, Session, Values};
+use crate::connecting::{Connecting, Served, Session, Values};
 use crate::failure::{Failure, Tried};
 use crate::sealing::Sealing;
 
@@ -359,20 +359,28 @@ impl Database {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.until_silent(session.host) => {
+            () = self.until_silent(session) => {
                 self.give_up(session);
                 Err(Failure::Silent)
             }
         }
     }
 
-    /// Asks a server from time to time, until it does not answer.
-    async fn until_silent(&self, host: usize) {
-        let mut answers = true;
-        while answers {
+    /// Asks a server from time to time, until it does not answer; or until it waits for this connection twice, while the same statement
+    /// waits for its answer here.
+    async fn until_silent(&self, session: &Session) {
+        let mut before = None;
+        loop {
             self.sleep(self.statement).await;
-            let connecting = Arc::clone(&self.connecting);
-            answers = self.spawn(async move { connecting.does_answer(host).await }).await.unwrap_or(false);
+            let waits_after = session.waits_after();
+            let (connecting, host, process) = (Arc::clone(&self.connecting), session.host, session.process);
+            let served = self.spawn(async move { connecting.look_at(host, process).await }).await;
+            match served.unwrap_or(Served::Silent) {
+                Served::Silent => return,
+                Served::Waits if waits_after.is_some() && waits_after == before => return,
+                Served::Waits => before = waits_after,
+                Served::Works => before = None,
+            }
         }
     }
 

@@ -369,3 +369,57 @@ async fn an_import_whose_connection_breaks_while_it_commits_says_that_nothing_wa
     server.sql(database(&url), "DROP TRIGGER breaks ON contactd.changes");
     assert_eq!(import_one(&store).await.expect("imports"), 1);
 }
+
+/// A way to a server on which everything can be lost, in both directions, while others get through.
+struct Way {
+    port: u16,
+    is_lost: Arc<AtomicBool>,
+}
+
+impl Way {
+    fn to(server: u16) -> Self {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let port = listener.local_addr().expect("an address").port();
+        let is_lost = Arc::new(AtomicBool::new(false));
+        let lost = Arc::clone(&is_lost);
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                // Connections that are made later get through.
+                let is_late = lost.load(Ordering::SeqCst);
+                let far = std::net::TcpStream::connect(("127.0.0.1", server)).expect("connects");
+                for (mut from, mut to) in
+                    [(near.try_clone().expect("clones"), far.try_clone().expect("clones")), (far, near)]
+                {
+                    let lost = Arc::clone(&lost);
+                    std::thread::spawn(move || {
+                        let mut bytes = [0; 16_384];
+                        while let Ok(read @ 1..) = from.read(&mut bytes) {
+                            let is_dropped = lost.load(Ordering::SeqCst) && !is_late;
+                            if !is_dropped && to.write_all(&bytes[..read]).is_err() {
+                                break;
+                            }
+                        }
+                    });
+                }
+            }
+        });
+        Self { port, is_lost }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_dead_while_its_server_answers_others_is_left() {
+    let server = TestServer::start();
+    let url = server.database();
+    let way = Way::to(server.port());
+    let through = url.replace(&server.port().to_string(), &way.port.to_string());
+    let (store, _) = open(&through, 12).await;
+    store.totals().await.expect("reads");
+    way.is_lost.store(true, Ordering::SeqCst);
+    let began = std::time::Instant::now();
+    store.totals().await.expect("reads on another connection");
+    let (store, began) = (store, began.elapsed());
+    assert!(began < Duration::from_secs(25), "{began:?}");
+    assert_eq!(store.suppress(&[digest(1)], now(), None).await.expect("suppresses"), 1);
+}
