@@ -92,10 +92,9 @@ fn restrict(held: &[EntityRow], tokens: &[EntityRow]) -> Result<Vec<EntityRow>> 
 
 /// Forgets what is held if the database has it by now.
 pub(super) fn release(connection: &Connection) -> Result<()> {
-    connection.execute(
-        "DELETE FROM held_suppressions WHERE (digest, key) IN (SELECT digest, key FROM suppressions)",
-        (),
-    )?;
+    let is_there = "SELECT 1 FROM suppressions AS there
+        WHERE there.digest = held_suppressions.digest AND there.key = held_suppressions.key";
+    connection.execute(&format!("DELETE FROM held_suppressions WHERE EXISTS ({is_there})"), ())?;
     let held = tokens(connection)?;
     if held.is_empty() {
         return Ok(());

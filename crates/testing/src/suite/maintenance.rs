@@ -33,6 +33,7 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &dyn Stor
     let ada = profile("ada-quell");
     let mut before = store.changes().await.expect("watches");
     assert_eq!(store.changes().await.expect("watches"), before, "nothing happened");
+    assert_eq!(store.confirm_server().await.expect("confirms"), store.server(), "it is the same server");
     let mut expect = async |access: bool, details: bool, what: &str| {
         let after = store.changes().await.expect("watches");
         assert_eq!(
