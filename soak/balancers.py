@@ -14,11 +14,9 @@ is killed, and is away for 10 s. failover: the host of the primary is killed; th
 other is stopped in order and started again, as for an upgrade.
 """
 import argparse
-import contextlib
 import datetime
 import json
 import pathlib
-import shutil
 import sys
 import tempfile
 import time
@@ -33,34 +31,12 @@ from load import KEPT, Load
 
 CALLERS, EVERY = 16, 0.08
 SLOWEST = 3.5
-# The node that is broken, and the size of its disk.
+# The node that is broken, and the size of the disk of each.
 NODE, MEGABYTES = "node-1", 64
 # Before and after a fault.
 CALM = 5
 # The columns of the table.
 SHOWN = ("lookups", "failed", "slowestSeconds", "isFine")
-
-
-@contextlib.contextmanager
-def small_disk(cluster, name):
-    """The data directory of a node on a small file system of its own. Nothing is done where that may not be mounted."""
-    if not stage.may_mount():
-        yield
-        return
-    data, aside = cluster.directory / name, cluster.directory / f"{name}-aside"
-    cluster.stop_node(name)
-    data.rename(aside)
-    data.mkdir()
-    stage.sh("mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,mode=700", "tmpfs", data)
-    try:
-        stage.sh("cp", "-a", f"{aside}/.", data)
-        shutil.rmtree(aside)
-        cluster.start_node(name)
-        cluster.wait_until_served()
-        yield
-    finally:
-        cluster.kill(name)
-        stage.sh("umount", "-l", data)
 
 
 def readyz(cluster, name=NODE):
@@ -83,13 +59,11 @@ def frozen(cluster, away):
 
 
 def disk(cluster, away):
-    filler, since = cluster.directory / NODE / "filler", time.monotonic()
-    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(1 << 12)):
-            pass
+    since = time.monotonic()
+    cluster.fill_disk(NODE)
     seen = is_away(cluster, 503, since)
     time.sleep(away)
-    filler.unlink()
+    cluster.free_disk(NODE)
     return seen | {"secondsToReadyAgain": is_away(cluster, 200, time.monotonic())["secondsToReadyz"]}
 
 
@@ -127,7 +101,7 @@ FAULTS = {"frozen": frozen, "disk": disk, "killed": killed, "failover": database
 
 def broken(cluster, load, fault, away):
     """Breaks one thing and heals it, and says what callers saw."""
-    load.start(writers=(), clients=CALLERS, every=EVERY)
+    load.start(clients=CALLERS, every=EVERY)
     try:
         time.sleep(CALM)
         at = time.monotonic()
@@ -152,11 +126,12 @@ def main():
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
     balancers = options.balancers or list(clusters.BALANCERS)
-    faults = [fault for fault in FAULTS if fault != "disk" or stage.may_mount()]
+    can_fill = stage.may_mount()
+    faults = [fault for fault in FAULTS if fault != "disk" or can_fill]
     results = {}
     with tempfile.TemporaryDirectory(prefix="contactd-balancers-", ignore_cleanup_errors=True) as directory:
-        with clusters.running(directory, stage.BINARY, balancers=balancers) as cluster, small_disk(cluster, NODE):
-            load = Load(cluster, KEPT)
+        with clusters.running(directory, stage.BINARY, balancers=balancers, disk_megabytes=MEGABYTES if can_fill else None) as cluster:
+            load = Load(cluster, KEPT, writers={})
             print(f"{'':19}{'lookups':>8}{'failed':>8}{'slowest':>10}", flush=True)
             for load.balancer in balancers:
                 for fault in faults:

@@ -130,11 +130,6 @@ def looked_up(cluster, load, name):
     return asked(cluster, name, "/api/fetchPersonalEmail", body, {"Authorization": f"Bearer {load.token}", "Content-Type": "application/json"})
 
 
-def compare_copies(cluster):
-    """Whether the copy of each node equals the database."""
-    return {name: cluster.run("node", "verify", "--data", cluster.directory / name, capture_output=True).returncode == 0 for name in cluster.nodes}
-
-
 def run(part, cluster, load, quick):
     if part in FAULTS:
         return breaking(cluster, load, part, **({"away": 5} if quick and part in ("standbys", "node") else {}))
@@ -159,7 +154,7 @@ def main():
             with clusters.running(directory, stage.BINARY, lease=f"{LEASE}s") as cluster:
                 load = Load(cluster, people)
                 results[part] = run(part, cluster, load, options.quick)
-                results[part]["areCopiesEqual"] = all(compare_copies(cluster).values())
+                results[part]["areCopiesEqual"] = all(failover.compare_copies(cluster).values())
         print(json.dumps({name: value for name, value in results[part].items() if name != "faults"}), flush=True)
     if not options.quick:
         path = stage.ROOT / "soak/runs" / f"{datetime.date.today()}-failover.json"

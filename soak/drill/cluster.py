@@ -41,6 +41,8 @@ import time
 import urllib.error
 import urllib.request
 
+from proxy import Ways
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 USER = "postgres"
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
@@ -48,11 +50,14 @@ POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 PROGRAMS = "/usr/bin:/usr/sbin"
 PATRONI = ["patroni[etcd3]==4.1.5", "psycopg[binary]==3.3.8"]
 MEMBERS = ("pg-1", "pg-2", "pg-3")
+BALLAST = "ballast"
 FAULTS = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd", "node", "hang")
 # Load balancers, and the packages that they are in.
 BALANCERS = {"haproxy": "haproxy", "nginx": "nginx-light"}
 # How long the primary may be silent before another one takes over.
 TTL = 20
+# With this library, the time of day that a node sees is in a file. It leaves the clocks alone by which leases and timeouts are measured.
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 
 # The first process of a member's host. Patroni and PostgreSQL are its descendants. It collects those that have ended: Patroni takes a postmaster
 # that nobody has collected for a running one.
@@ -120,9 +125,9 @@ def wait_for(what, is_there, seconds=60):
     return found
 
 
-def ask(port, path, timeout=1, **body):
+def ask(port, path, timeout=1, headers=(), **body):
     """Status and JSON of a server on this machine; (0, {}) if it does not answer."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode() if body else None)
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode() if body else None, dict(headers))
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return answer.status, as_json(answer.read())
@@ -148,18 +153,25 @@ class Cluster:
         self.state_file = self.directory / "state.json"
         if not self.state_file.exists():
             raise SystemExit(f"there is no cluster in {self.directory}; start one with `soak/drill/cluster.py start`")
-        self.state = json.loads(self.state_file.read_text())
+        self.state, self.ways = json.loads(self.state_file.read_text()), Ways({})
 
     @classmethod
-    def create(cls, directory, binary, nodes=3, lease="60s", balancers=("haproxy",)):
-        """Starts a cluster in a new directory. Returns when everything is well."""
+    def create(cls, directory, binary, nodes=3, lease="60s", balancers=("haproxy",), is_synchronous=True, has_ways=False, has_clocks=False,
+               disk_megabytes=None):
+        """Starts a cluster in a new directory. Returns when everything is well.
+
+        is_synchronous: a commit is acknowledged when a standby has it too. has_ways: between each node and each member is a proxy, which lives as
+        long as this process (`ways`). has_clocks: `set_clock` works. disk_megabytes: each node has a disk of its own, which `fill_disk` fills.
+        """
         directory, binary = pathlib.Path(directory).resolve(), pathlib.Path(binary).resolve()
         if directory.exists() and any(directory.iterdir()):
             raise SystemExit(f"{directory} is not empty; choose a new directory")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = [f"node-{number + 1}" for number in range(nodes)]
         wanted = ["etcd", "etcd-peer", *balancers, *MEMBERS, *(f"{name} api" for name in MEMBERS), *names, *(f"{name} admin" for name in names)]
+        wanted += [f"{name} to {member}" for name in names for member in MEMBERS] if has_ways else []
         state = {"binary": str(binary), "ports": dict(zip(wanted, free_ports(len(wanted)))), "nodes": names, "balancers": list(balancers), "lease": lease,
+                 "isSynchronous": is_synchronous, "hasClocks": has_clocks, "diskMegabytes": disk_megabytes,
                  "password": secrets.token_hex(16), "digestKey": secrets.token_hex(32), "processes": {}}
         (directory / "state.json").write_text(json.dumps(state))
         cluster = cls(directory)
@@ -182,11 +194,16 @@ class Cluster:
         for name in self.balancers:
             (self.directory / f"{name}.cfg").write_text({"haproxy": self.haproxy_config, "nginx": self.nginx_config}[name]())
         for name in self.nodes:
+            if self.state["diskMegabytes"]:
+                mount(self.directory / name, self.state["diskMegabytes"])
+            (self.directory / f"{name}.clock").write_text("+0")
             (self.directory / f"{name}.toml").write_text(f'[cluster]\nname = "{name}"\nlease = "{self.state["lease"]}"\n')
         if os.getuid() == 0:
             for path in (self.directory, *self.directory.iterdir()):
                 shutil.chown(path, USER, USER)
         self.state_file.chmod(0o600)
+        ways = {(node, member): self.state["ports"].get(f"{node} to {member}") for node in self.nodes for member in MEMBERS}
+        self.ways = Ways({names: (port, self.port(names[1])) for names, port in ways.items() if port})
         self.start_etcd()
         for name in MEMBERS:
             self.start_member(name)
@@ -215,8 +232,8 @@ class Cluster:
                     "loop_wait": 2,
                     "retry_timeout": 5,
                     # A commit is acknowledged when a standby has it too; without a standby, commits wait.
-                    "synchronous_mode": True,
-                    "synchronous_mode_strict": True,
+                    "synchronous_mode": self.state["isSynchronous"],
+                    "synchronous_mode_strict": self.state["isSynchronous"],
                     # The primary goes on without etcd as long as it reaches all standbys.
                     "failsafe_mode": True,
                     "postgresql": {
@@ -306,8 +323,15 @@ class Cluster:
         self.spawn(name, *patroni("patroni"), self.directory / f"{name}.json", is_host=True)
 
     def start_node(self, name):
-        return self.spawn(name, self.state["binary"], "serve", "--workers", 1, "--data", self.directory / name, "--config", self.directory / f"{name}.toml",
-                          "--listen", f"127.0.0.1:{self.port(name)}", "--admin-listen", f"127.0.0.1:{self.port(f'{name} admin')}")
+        environment = {"CONTACTD_STORE": self.url(name)}
+        if self.state["hasClocks"]:
+            environment |= {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": self.directory / f"{name}.clock", "FAKETIME_CACHE_DURATION": 1,
+                            "FAKETIME_DONT_FAKE_MONOTONIC": 1}
+        # Only the node itself may have the library, and not what makes it another user's process.
+        variables = [f"{variable}={value}" for variable, value in environment.items()]
+        return self.spawn(name, "/usr/bin/env", *variables, self.state["binary"], "serve", "--workers", 1, "--data", self.directory / name,
+                          "--config", self.directory / f"{name}.toml", "--listen", f"127.0.0.1:{self.port(name)}",
+                          "--admin-listen", f"127.0.0.1:{self.port(f'{name} admin')}")
 
     # What it looks like
 
@@ -322,16 +346,20 @@ class Cluster:
     def port(self, name):
         return self.state["ports"][name]
 
-    def url(self):
-        """Where nodes and commands find the database: all hosts."""
-        hosts = ",".join(f"127.0.0.1:{self.port(name)}" for name in MEMBERS)
+    def url(self, node=None):
+        """Where commands find the database, or a node on its own ways: all hosts."""
+        ports = [self.ways[node, name].port if (node, name) in self.ways else self.port(name) for name in MEMBERS]
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         return f"postgres://contactd:{self.state['password']}@{hosts}/contacts"
+
+    def psql(self, text, database="contacts"):
+        """The command that runs SQL on the primary as its superuser."""
+        url = self.url().replace("contactd:", "postgres:", 1).replace("/contacts", f"/{database}?target_session_attrs=read-write&connect_timeout=2")
+        return [POSTGRES / "psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", text]
 
     def sql(self, text, database="contacts"):
         """Runs SQL on the primary as its superuser, and returns what it prints."""
-        url = self.url().replace("contactd:", "postgres:", 1).replace("/contacts", f"/{database}?target_session_attrs=read-write&connect_timeout=2")
-        return subprocess.run([POSTGRES / "psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", text], check=True, capture_output=True,
-                              text=True).stdout.strip()
+        return subprocess.run(self.psql(text, database), check=True, capture_output=True, text=True).stdout.strip()
 
     def run(self, *arguments, **options):
         """Runs a command of contactd, on a machine without a node."""
@@ -351,7 +379,7 @@ class Cluster:
         """Whether there is a primary, and both standbys follow it, one of them synchronously. Only a standby that etcd knows as synchronous can take over."""
         roles = self.roles().values()
         states, synchronous = sorted(state for _, state, _ in roles), [is_sync for _, _, is_sync in roles]
-        return self.primary() and states == ["running", "streaming", "streaming"] and any(synchronous)
+        return self.primary() and states == ["running", "streaming", "streaming"] and (any(synchronous) or not self.state["isSynchronous"])
 
     def is_served(self):
         """Whether all nodes answer, and the load balancers see them."""
@@ -390,7 +418,8 @@ class Cluster:
         return primary
 
     def thaw(self):
-        for name in (*MEMBERS, *self.nodes):
+        self.thaw_nodes()
+        for name in MEMBERS:
             send(self.family(name), signal.SIGCONT)
 
     def switchover(self):
@@ -409,6 +438,32 @@ class Cluster:
             self.kill(name)
         return lost
 
+    def freeze_node(self, name):
+        """A node hangs until `thaw_nodes`."""
+        send(self.family(name), signal.SIGSTOP)
+
+    def thaw_nodes(self):
+        for name in self.nodes:
+            send(self.family(name), signal.SIGCONT)
+
+    def fill_disk(self, name):
+        """Fills the disk of a node until `free_disk`."""
+        with contextlib.suppress(OSError), open(self.directory / name / BALLAST, "wb", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(1 << 16))
+
+    def free_disk(self, name):
+        (self.directory / name / BALLAST).unlink(missing_ok=True)
+
+    def set_clock(self, name, seconds):
+        """Sets the time of day that a node sees, by how far it is off. It sees that within a second."""
+        (self.directory / f"{name}.clock").write_text(f"{seconds:+d}")
+
+    def lock(self, table, seconds):
+        """Somebody else locks a table for this long. Returns their process."""
+        sql = f"BEGIN; LOCK TABLE contactd.{table} IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep({seconds}); ROLLBACK"
+        return subprocess.Popen(self.psql(sql), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def expire_leader(self):
         """Removes the primary's key from etcd now. etcd does the same by itself once nobody has renewed it for the ttl."""
         key = base64.b64encode(b"/service/contacts/leader").decode()
@@ -421,18 +476,19 @@ class Cluster:
             return "etcd"
         if fault in ("node", "hang"):
             name = name or self.nodes[0]
-            if fault == "node":
-                self.kill(name)
-            else:
-                send(self.family(name), signal.SIGSTOP)
+            {"node": self.kill, "hang": self.freeze_node}[fault](name)
             return name
         breaks = {"primary": self.lose_primary, "postgres": self.lose_postgres, "patroni": self.lose_patroni, "freeze": self.freeze, "switchover": self.switchover,
                   "standbys": self.lose_standbys}
         return breaks[fault]()
 
     def heal(self):
-        """Starts again whatever does not run, and waits until everything is well."""
+        """Starts again whatever does not run, mends what is broken, and waits until everything is well."""
         self.thaw()
+        self.ways.mend()
+        for name in self.nodes:
+            self.free_disk(name)
+            self.set_clock(name, 0)
         if not self.family("etcd"):
             self.start_etcd()
         for name in MEMBERS:
@@ -462,6 +518,9 @@ class Cluster:
             self.kill(name)
         for name in MEMBERS:
             remove_shared_memory(self.directory / name)
+        self.ways.end()
+        for name in self.nodes if self.state["diskMegabytes"] else []:
+            subprocess.run(["umount", "-l", self.directory / name], capture_output=True)
 
     def stop(self):
         self.end_processes()
@@ -478,6 +537,12 @@ def send(targets, number):
     return there
 
 
+def mount(directory, megabytes):
+    """Puts a file system of this size on a new directory, as root."""
+    directory.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", directory], check=True)
+
+
 def remove_shared_memory(data):
     """A killed PostgreSQL leaves a small System V segment behind, whose id is in its pid file."""
     with contextlib.suppress(OSError, IndexError):
@@ -486,9 +551,9 @@ def remove_shared_memory(data):
 
 
 @contextlib.contextmanager
-def running(directory, binary, nodes=3, lease="60s", balancers=("haproxy",)):
-    """A cluster that ends with the block."""
-    cluster = Cluster.create(directory, binary, nodes, lease, balancers)
+def running(directory, binary, **how):
+    """A cluster that ends with the block. `how` is what `Cluster.create` takes."""
+    cluster = Cluster.create(directory, binary, **how)
     try:
         yield cluster
     finally:

@@ -88,10 +88,15 @@ def verify(cluster, load):
     acknowledged = load.acknowledged()
     acknowledged["disclosures"] = len(load.disclosures.acknowledged)
     say(f"acknowledged: {', '.join(f'{count} {kind}' for kind, count in acknowledged.items())}; {f'wrong: {wrong}' if wrong else 'all there, once'}")
-    refused = {kind.name: kind.refused for kind in load.kinds if kind.refused}
-    if refused:
-        say(f"refused, and not counted: {refused}")
+    for kind in load.kinds:
+        if kind.refused:
+            say(f"{kind.name}: {len(kind.refused)} refused, and not counted; the last: {list(kind.refused.values())[-1]}")
     return wrong
+
+
+def compare_copies(cluster):
+    """Whether the copy of each node equals the database."""
+    return {name: cluster.run("node", "verify", "--data", cluster.directory / name, capture_output=True).returncode == 0 for name in cluster.nodes}
 
 
 def main():

@@ -1,7 +1,7 @@
 """Load on a cluster while it is broken: writes whose acknowledgements are noted, and lookups through a load balancer. Not a command.
 
 Each kind of write is a class that knows how to write, and how to find out what of it is missing or was made twice. To check another promise over
-failovers, add a class to `KINDS`.
+failovers, add a class to `WRITERS`, or give others.
 """
 import contextlib
 import http.client
@@ -123,15 +123,20 @@ class Imports(Kind):
 
 
 class Disclosures:
-    """Lookups that disclosed something, with a token that has a quota. Each has its line among the journals in the database, and its unit of the quota
-    is counted. It has one line in a journal; if the load balancer repeated it on another node, the first node may have one too."""
+    """Lookups that disclosed something. Each has its line among the journals in the database; if the load balancer repeated it on another node, the first
+    node may have one too. If its token has the quota, its unit is counted."""
 
     name = "disclosures"
 
     def __init__(self, load):
         self.load = load
-        # The ids of the requests.
-        self.acknowledged = []
+        # The ids of the requests; and those whose token has the quota.
+        self.acknowledged, self.counted = [], []
+
+    def add(self, request, is_counted):
+        self.acknowledged.append(request)
+        if is_counted:
+            self.counted.append(request)
 
     def missing(self):
         with contextlib.suppress(TimeoutError):
@@ -144,7 +149,7 @@ class Disclosures:
 
     def uncounted(self):
         counted = self.load.cluster.sql(f"SELECT coalesce(sum(hits), 0) FROM contactd.usage JOIN contactd.tokens ON id = token WHERE {TOKEN_NAME} = 'drill'")
-        return max(0, len(self.acknowledged) - int(counted))
+        return max(0, len(self.counted) - int(counted))
 
     def torn(self):
         return []
@@ -162,17 +167,19 @@ class Disclosures:
 
 
 # Imports wait for each other, so one writer is enough for them.
-KINDS = (OptOuts, Tokens, Imports)
+WRITERS = {OptOuts: 3, Tokens: 2, Imports: 1}
 
 
 class Load:
     """Threads that write and look up, from `start` to `end`."""
 
-    def __init__(self, cluster, people):
-        self.cluster, self.people = cluster, people
+    def __init__(self, cluster, people, writers=WRITERS, pause=0):
+        """`writers` says how many threads there are of each kind. Each pauses after each write."""
+        self.cluster, self.people, self.pause = cluster, people, pause
         cluster.run("import", "-", "--source", "drill", input=rows(range(people)), check=True, capture_output=True)
         self.token = cluster.run("token", "create", "drill", "--quota", "1000000000/day", check=True, capture_output=True).stdout.strip()
-        self.kinds, self.disclosures = [kind(self) for kind in KINDS], Disclosures(self)
+        self.writers = {kind(self): count for kind, count in writers.items()}
+        self.kinds, self.disclosures = list(self.writers), Disclosures(self)
         # The load balancer that lookups go through.
         self.balancer = cluster.balancers[0]
         self.connections = threading.local()
@@ -182,10 +189,10 @@ class Load:
         self.looked_up, self.threads, self.is_over = [], [], threading.Event()
         self.wait_until(lambda: all(self.look_up(person) == 200 for person in (0, people - 1)))
 
-    def start(self, writers=(3, 2, 1), clients=4, every=EVERY):
-        """Begins: this many writers of each kind, and this many clients that look people up, each of them so often."""
+    def start(self, clients=4, every=EVERY):
+        """Begins: the writers, and this many clients that look people up, each of them so often."""
         self.is_over.clear()
-        self.threads = [threading.Thread(target=self.keep_writing, args=(kind,)) for kind, count in zip(self.kinds, writers) for _ in range(count)]
+        self.threads = [threading.Thread(target=self.keep_writing, args=(kind,)) for kind, count in self.writers.items() for _ in range(count)]
         self.threads += [threading.Thread(target=self.keep_looking_up, args=(every,)) for _ in range(clients)]
         for thread in self.threads:
             thread.start()
@@ -201,6 +208,7 @@ class Load:
         while not self.is_over.is_set():
             if kind.write():
                 self.times.append((time.monotonic(), kind.weight))
+            time.sleep(self.pause)
 
     def keep_looking_up(self, every):
         chosen = random.Random()
@@ -211,31 +219,32 @@ class Load:
             self.looked_up.append((ended, status, ended - began))
             time.sleep(max(0, began + every - ended))
 
-    def look_up(self, person, token=None):
-        """The status of a lookup through the load balancer, or what went wrong."""
+    def look_up(self, person, token=None, through=None):
+        """The status of a lookup through the load balancer, or through another one or on a node, or what went wrong."""
         body = json.dumps({"profileUrl": url(person)})
         headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
-        connection = self.connection()
+        connection = self.connection(through or self.balancer)
         try:
             connection.request("POST", "/api/fetchPersonalEmail", body, headers)
             answer = connection.getresponse()
             answer.read()
-            if answer.status == 200 and not token:
-                self.disclosures.acknowledged.append(answer.getheader("X-Request-Id"))
+            if answer.status == 200:
+                self.disclosures.add(answer.getheader("X-Request-Id"), not token)
             return answer.status
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             return type(error).__name__
 
-    def connection(self):
+    def connection(self, to):
         """The connection of this thread. A load balancer closes one that is idle for long, so it is not used then."""
-        mine, now, port = self.connections, time.monotonic(), self.cluster.port(self.balancer)
-        if not hasattr(mine, "connection") or mine.connection.port != port:
-            mine.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LOOKUP_TIMEOUT)
-        elif now > mine.used_at + IDLE:
-            mine.connection.close()
-        mine.used_at = now
-        return mine.connection
+        mine, now = self.connections.__dict__, time.monotonic()
+        connection, used_at = mine.get(to, (None, now))
+        if not connection:
+            connection = http.client.HTTPConnection("127.0.0.1", self.cluster.port(to), timeout=LOOKUP_TIMEOUT)
+        elif now > used_at + IDLE:
+            connection.close()
+        mine[to] = (connection, now)
+        return connection
 
     def all_of(self, check, items):
         """The results of a check. Nodes apply changes of details a moment after their commit, so it is repeated for a while."""
