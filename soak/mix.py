@@ -5,6 +5,8 @@
     python3 soak/mix.py --minutes 3               # as before a release; writes nothing if it is shorter than 30 minutes
     python3 soak/mix.py --seed 7 --binary PATH    # the faults of an earlier run, with a binary that is built already
     python3 soak/mix.py --faults freeze slow      # only these
+    python3 soak/mix.py --asynchronous            # Patroni acknowledges what only one disk has, so that failovers lose commits
+    python3 soak/mix.py --restore                 # in the middle, the database is set back to a copy of a while before
 
 Writers opt people out (by lists, by a command on a machine without a node, by the admin API of a node), erase, import, create and revoke tokens; clients
 look people up through HAProxy and use up quotas; others ask each node directly for people who were opted out or erased, with tokens that were revoked.
@@ -12,12 +14,17 @@ Nodes reach each member of PostgreSQL through a proxy of their own (soak/drill/p
 
 Faults of the database: those of `soak/drill/cluster.py --help` (the primary lost, frozen, or without its Patroni; its PostgreSQL killed; a switchover;
 standbys and etcd lost), and somebody who locks a table. Of the network between one node or all of them and the members: slow; silent; one-way, in either
-direction; half-open. Of a node: killed (node); stopped with SIGSTOP (hang); a full disk; a clock that is off by up to 20 minutes. Full disks need
-the right to mount, and clocks Debian's package faketime; without them, these faults are left out, and it says so.
+direction; half-open; dead (only with --faults: a connection whose other half is gone for good). Of a node: killed (node); stopped with SIGSTOP (hang); a
+full disk; a clock that is off by up to 20 minutes. Full disks need the right to mount, and clocks Debian's package faketime; without them, these faults
+are left out, and it says so.
 
 Checked all the time: nobody is disclosed by a lookup that began after their opt-out or erasure was acknowledged, and no revoked token is accepted.
 Checked at the end: everything acknowledged is there, whole, once; every disclosure has its line in a journal; no quota was exceeded; the copy of each node
 equals the database, and its journals verify. After each fault everything heals within two minutes.
+
+With --asynchronous and --restore the database loses what was acknowledged. Nodes keep opt-outs, erasures and the ends of tokens that it has lost, and
+`node reconcile --yes` puts them back: it is run on each node after each fault. So none of these may be lost, and no lookup may show that they were. A fault
+of its own, lagging, makes sure that commits are lost: the standbys get nothing for a while, and then the primary is lost. What else was lost is counted.
 """
 import argparse
 import datetime
@@ -26,7 +33,6 @@ import pathlib
 import random
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
@@ -37,205 +43,21 @@ sys.path.insert(0, str(stage.ROOT / "soak/drill"))
 import cluster as clusters
 import failover
 from failover import say
-from load import KEPT, LISTED, OptOuts, Imports, Kind, Load, Tokens, url
+from mixed import QUOTA, MixedLoad
 from proxy import BACK, TO
 
 LEASE = 60
-# How many units the quota of a token has: so few that it is used up often.
-QUOTA = 150
-# A writer pauses this long after each write, so that there are at most so many in a minute.
-PAUSE, WRITES_A_MINUTE = 0.3, 200
+# What a database that is set back has nothing to do with, and what must outlast it.
+UNTOUCHED = ("disclosures",)
+KEPT_BY_NODES = ("opt-outs", "opt-outs by a command", "opt-outs by the admin API", "erasures", "revocations")
 # How long a fault lasts, and the time between two, in seconds.
 LENGTH, BETWEEN = (3, 25), (2, 6)
 CLOCK = 20 * 60
 DISK_MEGABYTES = 1_500
+# What is broken if nothing else is asked for. Not `dead`: a node waits for such a connection as long as its host answers others.
+USUAL = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd", "lagging", "slow", "silent", "one-way", "half-open", "node",
+         "hang", "lock", "full-disk", "clock")
 TABLES = ("tokens", "suppressions", "details", "outbox", "nodes", "journal_lines", "usage")
-
-
-# What is written
-
-
-class Gone(Kind):
-    """Changes after which a person is never disclosed. Once one is acknowledged, the watchers look for it."""
-
-    def person(self, number):
-        """Each kind has people of its own."""
-        return self.load.single(self, number)
-
-    def write(self):
-        is_acknowledged = super().write()
-        if is_acknowledged:
-            self.load.gone.append(self.person(next(reversed(self.acknowledged))))
-        return is_acknowledged
-
-    def is_there(self, number):
-        return self.load.look_up(self.person(number)) == 404
-
-
-class CommandOptOuts(Gone):
-    name = "opt-outs by a command"
-
-    def command(self, number):
-        return self.run("suppress", url(self.person(number)))
-
-
-class Erasures(Gone):
-    name = "erasures"
-
-    def command(self, number):
-        return self.run("erase", url(self.person(number)))
-
-
-class ApiOptOuts(Gone):
-    """Opt-outs through the admin API of any node. They are acknowledged if they are said to be in force."""
-
-    name = "opt-outs by the admin API"
-
-    def command(self, number):
-        node = random.choice(self.load.cluster.nodes)
-        status, said = self.load.ask_admin(node, "/people/opt-out", q=url(self.person(number)))
-        is_done = status == 200 and said.get("inForce")
-        if not is_done:
-            time.sleep(0.5)
-        return Done(0 if is_done else 1, stderr=f"{status} {said}")
-
-
-class ListedOptOuts(OptOuts):
-    """Lists of opt-outs: all of their people are watched."""
-
-    def write(self):
-        is_acknowledged = super().write()
-        if is_acknowledged:
-            self.load.gone += self.people(next(reversed(self.acknowledged)))
-        return is_acknowledged
-
-
-class Revocations(Kind):
-    """Tokens that are created and revoked."""
-
-    name = "revocations"
-
-    def command(self, number):
-        made = self.run("token", "create", f"short-{number}")
-        if made.returncode != 0:
-            return made
-        token = made.stdout.strip()
-        revoked = self.run("token", "revoke", f"short-{number}")
-        if revoked.returncode == 0:
-            self.load.revoked.append(token)
-        return Done(revoked.returncode, token, revoked.stderr)
-
-    def is_there(self, number):
-        return self.load.look_up(0, self.acknowledged[number]) == 401
-
-
-class Quotas(Kind):
-    """Tokens with a small quota, which are used until nothing is left."""
-
-    name = "quotas"
-
-    def __init__(self, load):
-        super().__init__(load)
-        # By token: how many lookups were answered with 200, by UTC day.
-        self.used, self.lock = {}, threading.Lock()
-
-    def command(self, number):
-        made = self.run("token", "create", f"quota-{number}", "--quota", f"{QUOTA}/day")
-        if made.returncode != 0:
-            return made
-        token, refused, until = made.stdout.strip(), 0, time.monotonic() + 60
-        while refused < 5 and time.monotonic() < until and not self.load.is_over.is_set():
-            through = random.choice((self.load.balancer, *self.load.cluster.nodes))
-            status = self.load.look_up(random.randrange(KEPT), token, through)
-            if status == 200:
-                with self.lock:
-                    days = self.used.setdefault(token, {})
-                    day = datetime.datetime.now(datetime.UTC).date().isoformat()
-                    days[day] = days.get(day, 0) + 1
-            refused += status == 429
-            time.sleep(0.01)
-        return made
-
-    def is_there(self, number):
-        token = self.acknowledged[number]
-        return all(count <= QUOTA for count in self.used.get(token, {}).values())
-
-    def twice(self):
-        """Tokens of which more units are counted than they have."""
-        counted = self.load.cluster.sql("SELECT body::json -> 1 ->> 'name', day, sum(hits) FROM contactd.usage JOIN contactd.tokens ON id = token "
-                                        f"WHERE body::json -> 1 ->> 'name' LIKE 'quota-%' GROUP BY 1, 2 HAVING sum(hits) > {QUOTA}")
-        return counted.splitlines()
-
-
-class Done:
-    """What a command has done."""
-
-    def __init__(self, returncode, stdout="", stderr=""):
-        self.returncode, self.stdout, self.stderr = returncode, stdout, stderr
-
-
-WRITERS = {ListedOptOuts: 2, CommandOptOuts: 1, Erasures: 1, ApiOptOuts: 1, Tokens: 1, Revocations: 1, Imports: 1, Quotas: 1}
-SINGLE = (CommandOptOuts, Erasures, ApiOptOuts)
-
-
-class MixedLoad(Load):
-    """The load of the drill, and those who watch."""
-
-    def __init__(self, cluster, minutes):
-        # What every lookup must find in force, in the order of the acknowledgements: people who are gone, and tokens.
-        self.gone, self.revoked = [], []
-        # What must not be: the time, the node, and what it answered.
-        self.violations, self.errors = [], []
-        self.first_single = KEPT + LISTED * WRITES_A_MINUTE * (minutes + 2)
-        self.singles = WRITES_A_MINUTE * (minutes + 2)
-        super().__init__(cluster, self.first_single + len(SINGLE) * self.singles, WRITERS, PAUSE)
-        made = cluster.run("admin-token", "create", "robot", "--role", "privacy", check=True, capture_output=True)
-        self.admin_token, self.watched = made.stdout.strip(), {}
-
-    def single(self, kind, number):
-        if number >= self.singles:
-            raise ValueError(f"there are no people left for {kind.name}")
-        return self.first_single + SINGLE.index(type(kind)) * self.singles + number
-
-    def ask_admin(self, node, path, **body):
-        return clusters.ask(self.cluster.port(f"{node} admin"), f"/admin/api/v1{path}", timeout=2 * LEASE,
-                            headers={"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}, **body)
-
-    def start(self, clients=2):
-        super().start(clients, every=0.02)
-        watchers = [threading.Thread(target=self.keep_watching, args=(node,)) for node in self.cluster.nodes for _ in range(2)]
-        for watcher in watchers:
-            watcher.start()
-        self.threads += watchers
-
-    def keep_writing(self, kind):
-        try:
-            super().keep_writing(kind)
-        except (Exception, SystemExit):
-            self.errors.append(traceback.format_exc())
-
-    def keep_watching(self, node):
-        """Asks one node for people who must not be disclosed any more, and with tokens that it must not accept."""
-        chosen = random.Random()
-        while not self.is_over.is_set():
-            # Every second time one of the newest.
-            def pick(known):
-                return chosen.choice(known[-20:] if chosen.random() < 0.5 else known)
-            if self.revoked and chosen.random() < 0.3:
-                status, right = self.look_up(chosen.randrange(KEPT), pick(self.revoked), node), (401,)
-            elif self.gone:
-                status, right = self.look_up(pick(self.gone), None, node), (404,)
-            else:
-                time.sleep(0.1)
-                continue
-            # While it cannot know, a node answers 503, or 500 if its journal cannot be written; or nothing.
-            if status not in (*right, 500, 503) and isinstance(status, int):
-                self.violations.append(f"{time.strftime('%H:%M:%S')} {node} answered {status} instead of {right[0]}")
-            self.watched[str(status)] = self.watched.get(str(status), 0) + 1
-            time.sleep(0.02)
-
-
-# What is broken
 
 
 class Fault:
@@ -289,7 +111,9 @@ def faults(cluster, dice, can_fill, has_clocks):
     delay = round(dice.uniform(0.02, 0.5), 2)
     found = [database(name) for name in ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd")]
     found += [network("slow", delay=delay), network("silent", stopped=(TO, BACK)), network("one-way", stopped=(dice.choice((TO, BACK)),)),
-              network("half-open", half_open=True)]
+              network("half-open", half_open=True), network("dead", dead=True)]
+    if not cluster.state["isSynchronous"]:
+        found += [Fault("lagging", "database", lambda: cluster.lose_primary_behind(dice.uniform(1, 4)) or "nothing: there is no primary")] * 3
     found += [of_node("node", cluster.kill, lambda: cluster.family(node) or cluster.start_node(node)), of_node("hang", cluster.freeze_node, cluster.thaw_nodes),
               Fault("lock", "lock", lock)]
     if can_fill:
@@ -302,7 +126,7 @@ def faults(cluster, dice, can_fill, has_clocks):
 def step(cluster, load, dice, options):
     """Breaks one or two things, and heals them. Returns what was seen."""
     time.sleep(dice.uniform(*BETWEEN))
-    possible = [fault for fault in faults(cluster, dice, options.can_fill, options.has_clocks) if not options.faults or fault.name in options.faults]
+    possible = [fault for fault in faults(cluster, dice, options.can_fill, options.has_clocks) if fault.name in (options.faults or USUAL)]
     chosen = [dice.choice(possible)]
     others = [fault for fault in possible if fault.group != chosen[0].group]
     if others and dice.random() < 0.6:
@@ -322,6 +146,8 @@ def step(cluster, load, dice, options):
             fault.end()
     healed = time.monotonic()
     cluster.heal()
+    if options.loses:
+        seen["putBack"] = put_back(cluster)
     load.first_write_after(time.monotonic())
     lookups, failed = load.lookups_since(at)
     seen |= {"seconds": round(healed - at, 1), "secondsToHeal": round(time.monotonic() - healed, 1), "lookups": lookups, "failedLookups": failed}
@@ -330,41 +156,76 @@ def step(cluster, load, dice, options):
     return seen
 
 
+def put_back(cluster):
+    """Puts back what the database has lost, from each node that holds it. Returns what it has lost."""
+    lost = []
+    for node in cluster.nodes:
+        done = cluster.run("node", "reconcile", "--yes", "--data", cluster.directory / node, capture_output=True)
+        words = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("WRONG") or done.returncode]
+        lost += [f"{node}: {line}" for line in words]
+        for line in words:
+            say(f"{node}: {line}")
+    return lost
+
+
+def set_back(cluster, copy):
+    """The database becomes what it was when it was copied."""
+    cluster.restore(copy)
+    say("the database is set back")
+    cluster.wait_until_served()
+    return put_back(cluster)
+
+
 def run(cluster, options):
     dice, minutes = random.Random(options.seed), options.minutes
     load = MixedLoad(cluster, minutes)
     say(f"the cluster runs with {load.people} people; its primary is {cluster.primary()}")
     steps, until = [], time.monotonic() + 60 * minutes
+    began, copy, set_back_to = time.monotonic(), None, []
     load.start()
     try:
         while time.monotonic() < until and not load.errors:
+            passed = (time.monotonic() - began) / (60 * minutes)
+            if options.restore and not copy and passed > 0.2:
+                copy = cluster.copy()
+                say("the database is copied")
+            if options.restore and copy and not set_back_to and passed > 0.5:
+                set_back_to = set_back(cluster, copy) or ["nothing was lost"]
             steps.append(step(cluster, load, dice, options))
     except TimeoutError:
         load.errors.append(traceback.format_exc())
-        say("WRONG it does not heal")
+        unready = [name for name in cluster.nodes if clusters.ask(cluster.port(name), "/readyz")[0] != 200]
+        say(f"WRONG it does not heal: {cluster.roles()}; not ready: {unready}")
+        for name in set(clusters.MEMBERS) - set(cluster.roles()):
+            say(f"{name} says: {(cluster.directory / f'{name}.log').read_text()[-1500:]}")
+        for name in unready:
+            cluster.kill(name)
+        cluster.heal()
     finally:
         load.end()
     for violation in load.violations:
         say(f"WRONG {violation}")
-    wrong = failover.verify(cluster, load)
+    wrong, lost = failover.verify(cluster, load), {}
+    if options.loses:
+        # Counts are set back with the database; lines are not.
+        if lines := [missing for missing in wrong.pop("disclosures missing", []) if "units of the quota" not in missing]:
+            wrong["disclosures missing"] = lines
+        lost = {what: len(numbers) for what, numbers in wrong.items() if what.rsplit(" ", 1)[0] not in (*KEPT_BY_NODES, *UNTOUCHED)}
+        wrong = {what: numbers for what, numbers in wrong.items() if what not in lost}
     verified = cluster.run("audit", "verify", capture_output=True)
     names = [name for seen in steps for name in seen["faults"]]
     failed = [count for seen in steps for count in seen["failedLookups"].values()]
     if verified.returncode != 0:
         print(verified.stdout, verified.stderr, flush=True)
     return {
-        "minutes": minutes, "seed": options.seed, "steps": len(steps), "faults": {name: names.count(name) for name in sorted(set(names))},
+        "minutes": minutes, "synchronous": cluster.state["isSynchronous"], "setBack": set_back_to, "lostByTheDatabase": lost, "seed": options.seed, "steps": len(steps), "faults": {name: names.count(name) for name in sorted(set(names))},
         "acknowledged": load.acknowledged(), "refused": {kind.name: len(kind.refused) for kind in load.kinds}, "wrong": wrong, "errors": load.errors,
         "lookups": len(load.looked_up), "failedLookups": sum(failed), "disclosures": len(load.disclosures.acknowledged), "repeated": len(load.disclosures.repeated()),
-        "watched": load.watched, "violations": load.violations, "quotasUsedUp": sum(max(days.values(), default=0) == QUOTA for days in quotas(load).used.values()),
-        "mostOfAQuota": max((count for days in quotas(load).used.values() for count in days.values()), default=0), "quota": QUOTA,
+        "watched": load.watched, "violations": load.violations, "quotasUsedUp": sum(max(days.values(), default=0) == QUOTA for days in load.quotas().used.values()),
+        "mostOfAQuota": max((count for days in load.quotas().used.values() for count in days.values()), default=0), "quota": QUOTA,
         "longestSecondsToHeal": max((seen["secondsToHeal"] for seen in steps), default=0), "isNothingLost": not wrong and not load.errors,
         "isNobodyDisclosed": not load.violations, "areCopiesEqual": all(failover.compare_copies(cluster).values()),
         "isJournalWhole": verified.returncode == 0, "details": steps}
-
-
-def quotas(load):
-    return next(kind for kind in load.kinds if isinstance(kind, Quotas))
 
 
 def main():
@@ -372,8 +233,11 @@ def main():
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--faults", nargs="+", help="only these")
+    parser.add_argument("--asynchronous", action="store_true", help="without Patroni's synchronous mode")
+    parser.add_argument("--restore", action="store_true", help="set the database back in the middle")
     parser.add_argument("--binary", type=pathlib.Path)
     options = parser.parse_args()
+    options.loses = options.asynchronous or options.restore
     options.seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     if options.binary:
         stage.BINARY = options.binary.resolve()
@@ -385,12 +249,12 @@ def main():
         if not is_there:
             print(f"{name} was not run: {why}", flush=True)
     with tempfile.TemporaryDirectory(prefix="contactd-mix-", ignore_cleanup_errors=True) as directory:
-        how = {"lease": f"{LEASE}s", "has_ways": True, "has_clocks": options.has_clocks, "disk_megabytes": DISK_MEGABYTES if options.can_fill else None}
+        how = {"lease": f"{LEASE}s", "is_synchronous": not options.asynchronous, "has_ways": True, "has_clocks": options.has_clocks, "disk_megabytes": DISK_MEGABYTES if options.can_fill else None}
         with clusters.running(directory, stage.BINARY, **how) as cluster:
             result = run(cluster, options)
     print(json.dumps({name: value for name, value in result.items() if name != "details"}), flush=True)
     if options.minutes >= 30:
-        path = stage.ROOT / "soak/runs" / f"{datetime.date.today()}-mix.json"
+        path = stage.ROOT / "soak/runs" / f"{datetime.date.today()}-mix{'-asynchronous' * options.asynchronous}{'-restore' * options.restore}.json"
         path.write_text(json.dumps({"commit": stage.commit(), "ttl": clusters.TTL, "leaseSeconds": LEASE, **result}, indent=1) + "\n")
     failed = [name for name, value in result.items() if name.startswith(("is", "are")) and value is False]
     if failed:

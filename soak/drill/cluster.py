@@ -352,10 +352,13 @@ class Cluster:
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         return f"postgres://contactd:{self.state['password']}@{hosts}/contacts"
 
+    def superuser_url(self, database="contacts"):
+        """Where the superuser finds the primary."""
+        return self.url().replace("contactd:", "postgres:", 1).replace("/contacts", f"/{database}?target_session_attrs=read-write&connect_timeout=2")
+
     def psql(self, text, database="contacts"):
         """The command that runs SQL on the primary as its superuser."""
-        url = self.url().replace("contactd:", "postgres:", 1).replace("/contacts", f"/{database}?target_session_attrs=read-write&connect_timeout=2")
-        return [POSTGRES / "psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", text]
+        return [POSTGRES / "psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", self.superuser_url(database), "-c", text]
 
     def sql(self, text, database="contacts"):
         """Runs SQL on the primary as its superuser, and returns what it prints."""
@@ -397,6 +400,18 @@ class Cluster:
         """The host of the primary is lost."""
         primary = self.primary()
         self.kill(primary)
+        return primary
+
+    def lose_primary_behind(self, seconds):
+        """The host of the primary is lost after the standbys got nothing from it for this long."""
+        if not (primary := self.primary()):
+            return None
+        receivers = [process for name in MEMBERS for process in self.postgres_of(name) if "walreceiver" in command_of(process)]
+        send(receivers, signal.SIGSTOP)
+        time.sleep(seconds)
+        self.kill(primary)
+        # What it has received and not read is lost with its connection.
+        send(receivers, signal.SIGKILL)
         return primary
 
     def lose_postgres(self):
@@ -454,6 +469,21 @@ class Cluster:
 
     def free_disk(self, name):
         (self.directory / name / BALLAST).unlink(missing_ok=True)
+
+    def copy(self):
+        """Copies the database. Returns where the copy is."""
+        copy = self.directory / "copy.dump"
+        subprocess.run([POSTGRES / "pg_dump", "-Fc", "-f", copy, "-d", self.superuser_url()], check=True, capture_output=True)
+        return copy
+
+    def restore(self, copy):
+        """The database becomes this copy, at once: under another name first."""
+        self.sql("DROP DATABASE IF EXISTS earlier", "postgres")
+        self.sql("CREATE DATABASE earlier OWNER contactd", "postgres")
+        subprocess.run([POSTGRES / "pg_restore", "-d", self.superuser_url("earlier"), copy], check=True, capture_output=True)
+        for text in ("ALTER DATABASE contacts ALLOW_CONNECTIONS false", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'contacts'",
+                     "ALTER DATABASE contacts RENAME TO later", "ALTER DATABASE earlier RENAME TO contacts", "DROP DATABASE later"):
+            self.sql(text, "postgres")
 
     def set_clock(self, name, seconds):
         """Sets the time of day that a node sees, by how far it is off. It sees that within a second."""
@@ -525,6 +555,12 @@ class Cluster:
     def stop(self):
         self.end_processes()
         shutil.rmtree(self.directory)
+
+
+def command_of(process):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
+    return ""
 
 
 def send(targets, number):

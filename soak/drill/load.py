@@ -8,6 +8,7 @@ import http.client
 import itertools
 import json
 import random
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ KEPT = 200
 LISTED, IMPORTED = 20, 50
 # After this many seconds a client opens a new connection.
 IDLE = 2
+# How long a command may take: longer than its patience and a lease together.
+COMMAND_TIMEOUT = 240
 # After this many seconds a client takes a lookup for failed.
 LOOKUP_TIMEOUT = 10
 # How often each client looks somebody up: a lookup that takes longer delays only its next one.
@@ -41,13 +44,18 @@ class Kind:
 
     def __init__(self, load):
         self.load, self.numbers = load, itertools.count()
-        # Number of the write, and what it gave.
-        self.acknowledged, self.refused = {}, {}
+        # Number of the write, and what it gave; commands that did not end.
+        self.acknowledged, self.refused, self.hung = {}, {}, {}
 
     def write(self):
         """Writes once. Returns whether it was acknowledged."""
         number = next(self.numbers)
-        done = self.command(number)
+        try:
+            done = self.command(number)
+        except subprocess.TimeoutExpired as expired:
+            # Whether it was done is not known.
+            self.hung[number] = " ".join(expired.cmd[-3:])
+            return False
         if done.returncode == 0:
             self.acknowledged[number] = done.stdout.strip()
         else:
@@ -55,7 +63,7 @@ class Kind:
         return done.returncode == 0
 
     def run(self, *arguments, **options):
-        return self.load.cluster.run(*arguments, capture_output=True, **options)
+        return self.load.cluster.run(*arguments, capture_output=True, timeout=COMMAND_TIMEOUT, **options)
 
     def missing(self):
         """The numbers of acknowledged writes that are not there, or not whole."""
@@ -131,7 +139,7 @@ class Disclosures:
     def __init__(self, load):
         self.load = load
         # The ids of the requests; and those whose token has the quota.
-        self.acknowledged, self.counted = [], []
+        self.acknowledged, self.counted, self.hung = [], [], {}
 
     def add(self, request, is_counted):
         self.acknowledged.append(request)
@@ -192,8 +200,8 @@ class Load:
     def start(self, clients=4, every=EVERY):
         """Begins: the writers, and this many clients that look people up, each of them so often."""
         self.is_over.clear()
-        self.threads = [threading.Thread(target=self.keep_writing, args=(kind,)) for kind, count in self.writers.items() for _ in range(count)]
-        self.threads += [threading.Thread(target=self.keep_looking_up, args=(every,)) for _ in range(clients)]
+        self.threads = [threading.Thread(target=self.keep_writing, args=(kind,), daemon=True) for kind, count in self.writers.items() for _ in range(count)]
+        self.threads += [threading.Thread(target=self.keep_looking_up, args=(every,), daemon=True) for _ in range(clients)]
         for thread in self.threads:
             thread.start()
 
@@ -271,7 +279,7 @@ class Load:
         """What is wrong with what was acknowledged: nothing, if all is well."""
         found = {}
         for kind in (*self.kinds, self.disclosures):
-            for name, numbers in (("missing", kind.missing()), ("torn", kind.torn()), ("twice", kind.twice())):
+            for name, numbers in (("missing", kind.missing()), ("torn", kind.torn()), ("twice", kind.twice()), ("hung", list(kind.hung.values()))):
                 if numbers:
                     found[f"{kind.name} {name}"] = numbers
         return found

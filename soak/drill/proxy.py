@@ -4,7 +4,8 @@ Each node has a way of its own to each member: a port on loopback that leads to 
     slow        everything takes longer, in both directions
     silent      nothing arrives, and nothing is refused, as when packets are dropped; what was sent arrives once the way is mended
     one way     the same, in one direction: questions get lost (`to`), or answers (`back`)
-    half-open   the member has closed its connections, and the node never learns of it; nor of what becomes of new ones until the way is mended
+    half-open   the member has closed its connections, and nothing tells the node, nor on new ones, until the way is mended: then it gets a reset
+    dead        the same, but these connections stay as they are for ever, as behind a pooler or a proxy that has lost the other half
 
     ways = Ways({("node-1", "pg-1"): (20001, 5433)})     # listens on 20001, leads to 5433
     ways["node-1", "pg-1"].be(delay=0.2)
@@ -15,6 +16,8 @@ All of them run in one thread.
 """
 import asyncio
 import contextlib
+import socket
+import struct
 import threading
 
 TO, BACK = "to", "back"
@@ -29,47 +32,43 @@ class Way:
 
     def __init__(self, port, target):
         self.port, self.target = port, target
-        self.delay, self.stopped, self.is_half_open = 0, frozenset(), False
+        self.delay, self.stopped, self.is_half_open, self.is_dead = 0, frozenset(), False, False
         self.connections, self.passed = set(), {TO: 0, BACK: 0}
 
-    def be(self, delay=0, stopped=(), half_open=False):
+    def be(self, delay=0, stopped=(), half_open=False, dead=False):
         """Breaks it. `stopped` are the directions in which nothing arrives."""
-        self.delay, self.stopped, self.is_half_open = delay, frozenset(stopped), half_open
-        if half_open:
-            for connection in list(self.connections):
-                connection.is_dead = True
+        self.delay, self.stopped, self.is_half_open, self.is_dead = delay, frozenset(stopped), half_open, dead
+        for connection in list(self.connections) if half_open or dead else []:
+            connection.is_cut, connection.is_dead = True, dead
 
     def mend(self):
-        """Connections that were half-open stay dead: their node has to notice that by itself."""
         self.be()
-
-    def is_mended(self):
-        return not (self.delay or self.stopped or self.is_half_open)
 
 
 class Connection:
     """One connection of a node, and its other half to the member."""
 
     def __init__(self, way):
-        self.way, self.is_dead = way, way.is_half_open
+        # The member's half is gone; and so it stays.
+        self.way, self.is_cut, self.is_dead = way, way.is_half_open or way.is_dead, way.is_dead
 
     async def serve(self, reader, writer):
         far = None
         try:
             await self.wait_for(TO)
-            if self.is_dead:
-                await self.swallow(reader)
+            if self.is_cut:
+                await self.swallow(reader, writer)
                 return
             far_reader, far = await asyncio.open_connection("127.0.0.1", self.way.target)
             both = [asyncio.ensure_future(self.pass_on(TO, reader, far)), asyncio.ensure_future(self.pass_on(BACK, far_reader, writer))]
-            watch = asyncio.ensure_future(self.die())
+            watch = asyncio.ensure_future(self.until_cut())
             done, rest = await asyncio.wait([*both, watch], return_when=asyncio.FIRST_COMPLETED)
             for task in rest:
                 task.cancel()
             await asyncio.gather(*both, watch, return_exceptions=True)
-            if watch in done and self.is_dead:
+            if watch in done:
                 far.close()
-                await self.swallow(reader)
+                await self.swallow(reader, writer)
         except OSError:
             pass
         finally:
@@ -77,9 +76,8 @@ class Connection:
                 if each is not None:
                     each.close()
 
-    async def die(self):
-        """Ends when the connection is half-open."""
-        while not self.is_dead:
+    async def until_cut(self):
+        while not self.is_cut:
             await asyncio.sleep(LOOK)
 
     async def pass_on(self, direction, reader, writer):
@@ -98,8 +96,18 @@ class Connection:
         while direction in self.way.stopped:
             await asyncio.sleep(LOOK)
 
-    async def swallow(self, reader):
-        """Takes what the node sends, and never answers. Ends when the node gives up."""
+    async def swallow(self, reader, writer):
+        """Takes what the node sends, and does not answer. Ends when the node gives up or, once the way is mended, with a reset."""
+        taking = asyncio.ensure_future(self.take(reader))
+        try:
+            while not taking.done() and (self.is_dead or self.way.is_half_open):
+                await asyncio.sleep(LOOK)
+        finally:
+            taking.cancel()
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async def take(self, reader):
         with contextlib.suppress(OSError):
             while await reader.read(CHUNK):
                 pass
