@@ -299,10 +299,11 @@ class Cluster:
         return found[1:] if name in MEMBERS else found
 
     def postgres_of(self, name):
-        def is_postgres(process):
-            with contextlib.suppress(OSError):
-                return os.readlink(f"/proc/{process}/exe") == str(POSTGRES / "postgres")
-        return [process for process in self.family(name) if is_postgres(process)]
+        return [process for process in self.family(name) if program_of(process) == POSTGRES / "postgres"]
+
+    def patroni_of(self, name):
+        """Patroni, and what it has started besides PostgreSQL. Backends come and go: one that has just ended is neither."""
+        return [process for process in self.family(name) if program_of(process) not in (None, POSTGRES / "postgres")]
 
     def kill(self, name):
         """Kills a service or a host, as a power cut does."""
@@ -423,7 +424,7 @@ class Cluster:
     def lose_patroni(self):
         """Only Patroni of the primary is killed."""
         primary = self.primary()
-        send(set(self.family(primary)) - set(self.postgres_of(primary)), signal.SIGKILL)
+        send(self.patroni_of(primary), signal.SIGKILL)
         return primary
 
     def freeze(self):
@@ -523,7 +524,7 @@ class Cluster:
             self.start_etcd()
         for name in MEMBERS:
             # PostgreSQL without its Patroni ends with the host.
-            if not set(self.family(name)) - set(self.postgres_of(name)):
+            if not self.patroni_of(name):
                 self.kill(name)
                 self.start_member(name)
         for name in self.nodes:
@@ -539,9 +540,8 @@ class Cluster:
         self.thaw()
         for name in MEMBERS:
             # Patroni first, so that it does not start PostgreSQL again. That gets the signal for an immediate stop, so that it cleans up.
-            postgres = self.postgres_of(name)
-            send(set(self.family(name)) - set(postgres), signal.SIGKILL)
-            send(postgres, signal.SIGQUIT)
+            send(self.patroni_of(name), signal.SIGKILL)
+            send(self.postgres_of(name), signal.SIGQUIT)
         with contextlib.suppress(TimeoutError):
             wait_for("the end of PostgreSQL", lambda: not any(self.postgres_of(name) for name in MEMBERS), 5)
         for name in everything:
@@ -555,6 +555,12 @@ class Cluster:
     def stop(self):
         self.end_processes()
         shutil.rmtree(self.directory)
+
+
+def program_of(process):
+    """The program that a process runs; None if it has ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(os.readlink(f"/proc/{process}/exe"))
 
 
 def command_of(process):
