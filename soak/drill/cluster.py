@@ -413,6 +413,8 @@ class Cluster:
         self.kill(primary)
         # What it has received and not read is lost with its connection.
         send(receivers, signal.SIGKILL)
+        # Otherwise the old primary may be back before another one takes its place, and has everything.
+        self.expire_leader()
         return primary
 
     def lose_postgres(self):
