@@ -15,8 +15,7 @@ Nodes reach each member of PostgreSQL through a proxy of their own (soak/drill/p
 Faults of the database: those of `soak/drill/cluster.py --help` (the primary lost, frozen, or without its Patroni; its PostgreSQL killed; a switchover;
 standbys and etcd lost), and somebody who locks a table. Of the network between one node or all of them and the members: slow; silent; one-way, in either
 direction; half-open; dead (only with --faults: a connection whose other half is gone for good). Of a node: killed (node); stopped with SIGSTOP (hang); a
-full disk; a clock that is off by up to 20 minutes. Full disks need the right to mount, and clocks Debian's package faketime; without them, these faults
-are left out, and it says so.
+full disk, which needs the right to mount; a clock that is off by up to 20 minutes.
 
 Checked all the time: nobody is disclosed by a lookup that began after their opt-out or erasure was acknowledged, and no revoked token is accepted.
 Checked at the end: everything acknowledged is there, whole, once; every disclosure has its line in a journal; no quota was exceeded; the copy of each node
@@ -67,7 +66,7 @@ class Fault:
         self.name, self.group, self.begin, self.end = name, group, begin, end
 
 
-def faults(cluster, dice, can_fill, has_clocks):
+def faults(cluster, dice, can_fill):
     """All faults, with what is chosen at random."""
     node = dice.choice(cluster.nodes)
     # One node, or all of them, and all members or one of them.
@@ -118,15 +117,14 @@ def faults(cluster, dice, can_fill, has_clocks):
               Fault("lock", "lock", lock)]
     if can_fill:
         found.append(of_node("full-disk", cluster.fill_disk, lambda: cluster.free_disk(node)))
-    if has_clocks:
-        found.append(Fault("clock", "clock", lambda: cluster.set_clock(node, off) or f"{node} by {off} s", lambda: cluster.set_clock(node, 0)))
+    found.append(Fault("clock", "clock", lambda: cluster.set_clock(node, off) or f"{node} by {off} s", lambda: cluster.set_clock(node, 0)))
     return found
 
 
 def step(cluster, load, dice, options):
     """Breaks one or two things, and heals them. Returns what was seen."""
     time.sleep(dice.uniform(*BETWEEN))
-    possible = [fault for fault in faults(cluster, dice, options.can_fill, options.has_clocks) if fault.name in (options.faults or USUAL)]
+    possible = [fault for fault in faults(cluster, dice, options.can_fill) if fault.name in (options.faults or USUAL)]
     chosen = [dice.choice(possible)]
     others = [fault for fault in possible if fault.group != chosen[0].group]
     if others and dice.random() < 0.6:
@@ -243,13 +241,12 @@ def main():
         stage.BINARY = options.binary.resolve()
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    options.can_fill, options.has_clocks = stage.may_mount(), clusters.FAKETIME.exists()
+    options.can_fill = stage.may_mount()
     print(f"seed {options.seed}", flush=True)
-    for name, is_there, why in (("full-disk", options.can_fill, "nothing can be mounted here"), ("clock", options.has_clocks, "apt-get install faketime")):
-        if not is_there:
-            print(f"{name} was not run: {why}", flush=True)
+    if not options.can_fill:
+        print("full-disk was not run: nothing can be mounted here", flush=True)
     with tempfile.TemporaryDirectory(prefix="contactd-mix-", ignore_cleanup_errors=True) as directory:
-        how = {"lease": f"{LEASE}s", "is_synchronous": not options.asynchronous, "has_ways": True, "has_clocks": options.has_clocks, "disk_megabytes": DISK_MEGABYTES if options.can_fill else None}
+        how = {"lease": f"{LEASE}s", "is_synchronous": not options.asynchronous, "has_ways": True, "has_clocks": True, "disk_megabytes": DISK_MEGABYTES if options.can_fill else None}
         with clusters.running(directory, stage.BINARY, **how) as cluster:
             result = run(cluster, options)
     print(json.dumps({name: value for name, value in result.items() if name != "details"}), flush=True)

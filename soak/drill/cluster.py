@@ -56,8 +56,8 @@ FAULTS = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", 
 BALANCERS = {"haproxy": "haproxy", "nginx": "nginx-light"}
 # How long the primary may be silent before another one takes over.
 TTL = 20
-# With this library, the time of day that a node sees is in a file. It leaves the clocks alone by which leases and timeouts are measured.
-FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+# With this library, a file says how wrong the time of day is that a node sees. It leaves the clocks alone by which leases and timeouts are measured.
+LIBRARY = ROOT / "crates/contactd/tests/it/faults.c"
 
 # The first process of a member's host. Patroni and PostgreSQL are its descendants. It collects those that have ended: Patroni takes a postmaster
 # that nobody has collected for a running one.
@@ -196,8 +196,10 @@ class Cluster:
         for name in self.nodes:
             if self.state["diskMegabytes"]:
                 mount(self.directory / name, self.state["diskMegabytes"])
-            (self.directory / f"{name}.clock").write_text("+0")
+            self.set_clock(name, 0)
             (self.directory / f"{name}.toml").write_text(f'[cluster]\nname = "{name}"\nlease = "{self.state["lease"]}"\n')
+        if self.state["hasClocks"]:
+            subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.directory / "faults.so", LIBRARY], check=True)
         if os.getuid() == 0:
             for path in (self.directory, *self.directory.iterdir()):
                 shutil.chown(path, USER, USER)
@@ -326,8 +328,7 @@ class Cluster:
     def start_node(self, name):
         environment = {"CONTACTD_STORE": self.url(name)}
         if self.state["hasClocks"]:
-            environment |= {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": self.directory / f"{name}.clock", "FAKETIME_CACHE_DURATION": 1,
-                            "FAKETIME_DONT_FAKE_MONOTONIC": 1}
+            environment |= {"LD_PRELOAD": self.directory / "faults.so", "FAULTS": self.directory / f"{name}.clock"}
         # Only the node itself may have the library, and not what makes it another user's process.
         variables = [f"{variable}={value}" for variable, value in environment.items()]
         return self.spawn(name, "/usr/bin/env", *variables, self.state["binary"], "serve", "--workers", 1, "--data", self.directory / name,
@@ -489,8 +490,11 @@ class Cluster:
             self.sql(text, "postgres")
 
     def set_clock(self, name, seconds):
-        """Sets the time of day that a node sees, by how far it is off. It sees that within a second."""
-        (self.directory / f"{name}.clock").write_text(f"{seconds:+d}")
+        """Sets the time of day that a node sees, by how far it is off."""
+        new = self.directory / f"{name}.clock.new"
+        new.write_text(f"clock {seconds}")
+        new.chmod(0o644)
+        new.rename(self.directory / f"{name}.clock")
 
     def lock(self, table, seconds):
         """Somebody else locks a table for this long. Returns their process."""
