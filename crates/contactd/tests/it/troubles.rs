@@ -94,8 +94,7 @@ fn over_a_slow_link_a_node_joins_and_an_opt_out_reaches_it() {
 #[test]
 fn a_slow_link_is_named_by_doctor_the_log_and_a_metric_and_is_not_called_down() {
     let (_, b, road, _) = cut_off("lease = \"60s\"\n", &[]);
-    // A round trip takes 600 ms, so connecting takes longer than a host that is silent may take on a fast link.
-    road.delay.store(300, Ordering::SeqCst);
+    road.delay.store(500, Ordering::SeqCst);
     fails_with(&examined(&b.site), "an answer takes 1");
     b.eventually_logged("ms: look at the network between this node and the database");
     assert_eq!(
