@@ -53,7 +53,7 @@ KEPT_BY_NODES = ("opt-outs", "opt-outs by a command", "opt-outs by the admin API
 LENGTH, BETWEEN = (3, 25), (2, 6)
 CLOCK = 20 * 60
 DISK_MEGABYTES = 1_500
-# What is broken if nothing else is asked for. Not `dead`: a node waits for such a connection as long as its host answers others.
+# What is broken if nothing else is asked for. Not `dead`: a node leaves such a connection only after two looks at it, which no mix has waited for yet.
 USUAL = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd", "lagging", "slow", "silent", "one-way", "half-open", "node",
          "hang", "lock", "full-disk", "clock")
 TABLES = ("tokens", "suppressions", "details", "outbox", "nodes", "journal_lines", "usage")
