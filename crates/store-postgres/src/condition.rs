@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::Stored;
-use contactd_core::{Clock, SystemClock};
 use futures_util::FutureExt as _;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -25,8 +24,6 @@ pub const SLOW: Duration = Duration::from_millis(250);
 /// How the primary is at a moment.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// By how many milliseconds its clock is ahead of this machine's; less than 0 if it is behind.
-    pub clock_ahead_ms: i64,
     /// How long a question and its answer took.
     pub round_trip: Duration,
     /// The standbys that commits wait for, as `synchronous_standby_names` has them; empty if they wait for none.
@@ -91,8 +88,7 @@ impl Condition {
     }
 }
 
-const LOOK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-    current_setting('synchronous_standby_names'),
+const LOOK: &str = "SELECT current_setting('synchronous_standby_names'),
     (SELECT count(*) FROM pg_stat_replication),
     (SELECT (extract(epoch FROM max(clock_timestamp() - query_start)) * 1000)::bigint FROM pg_stat_activity
         WHERE wait_event = 'SyncRep' AND usename = current_user),
@@ -165,21 +161,19 @@ impl Database {
 async fn look(session: &Session, hosts: usize) -> Tried<Condition> {
     let foreign = |row: &Row| Foreign { pid: row.get(0), whose: row.get(1), seconds: row.get(2) };
     let foreign = session.client.query(FOREIGN, &[]).await?.iter().map(foreign).collect();
-    let (began, now) = (Instant::now(), SystemClock.now().millis());
+    let began = Instant::now();
     let row = session.client.query_one(LOOK, &[]).await?;
     let round_trip = began.elapsed();
-    let half = i64::try_from(round_trip.as_millis() / 2).unwrap_or(0);
     let number = |column: usize| row.get::<_, i64>(column).cast_unsigned();
     Ok(Condition {
-        clock_ahead_ms: row.get::<_, i64>(0) - now - half,
         round_trip,
-        synchronous: row.get(1),
-        standbys: number(2),
+        synchronous: row.get(0),
+        standbys: number(1),
         waits_for_standby: row
-            .get::<_, Option<i64>>(3)
+            .get::<_, Option<i64>>(2)
             .map(|waits| Duration::from_millis(waits.cast_unsigned())),
         foreign,
-        connections: (number(4), number(5)),
+        connections: (number(3), number(4)),
         hosts,
         is_disk_full: false,
     })
