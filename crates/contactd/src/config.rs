@@ -29,6 +29,7 @@ pub(crate) use tls::read_pair;
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::keys::KeySource;
+use crate::memory;
 use crate::misuse::Misuse;
 use crate::setting::{AuditSync, LogFormat, LogLevel, StoreAt, StoreText};
 
@@ -248,6 +249,11 @@ impl Config {
         })
     }
 
+    /// Up to which size the lookup table is read into memory.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.file.serve.table_bytes.map_or_else(|| memory::available() / 4, |bytes| bytes.0 as u64)
+    }
+
     /// Where the admin listener listens. Refuses an address that other machines can reach, unless the configuration allows it.
     fn admin_listen(&self, args: &ServeArgs) -> anyhow::Result<SocketAddr> {
         let chosen = args.admin_listen.or(self.file.serve.admin_listen.map(|text| text.0));
@@ -394,6 +400,7 @@ impl Config {
             fixed("serve.base_path", settings.base_path.as_str().to_owned()),
             fixed("public_url", format!("{:?}", settings.public_url)),
             fixed("serve.workers", settings.workers.to_string()),
+            fixed("serve.table_bytes", self.table_bytes().to_string()),
             fixed("audit.segment_bytes", config.audit.segment_bytes.to_string()),
             fixed("keys.digest", self.keys.words(Path::new("keys"))),
             fixed("log.format", format!("{:?}", config.log_format)),

@@ -27,6 +27,8 @@ pub(crate) const RECORD: &str = "record";
 pub(crate) const COLLECT: &str = "collect";
 /// Sign everything that is in the journal.
 pub(crate) const SIGN: &str = "sign";
+/// Say where lookups are answered from.
+pub(crate) const LOOKUPS: &str = "lookups";
 pub(crate) const DONE: &str = "done";
 pub(crate) const OFF: &str = "off";
 pub(crate) const FAILED: &str = "failed";
@@ -72,17 +74,23 @@ pub(crate) enum ControlAnswer {
 
 /// Asks the running server, if there is one.
 pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
-    let Some(stream) = connect(dir)? else { return Ok(ControlAnswer::NoServer) };
+    Ok(match reply(dir, request)?.as_deref() {
+        None => ControlAnswer::NoServer,
+        Some(DONE) => ControlAnswer::Done,
+        Some(OFF) => ControlAnswer::Off,
+        Some(_) => ControlAnswer::Failed,
+    })
+}
+
+/// What the running server answers, if there is one.
+pub(crate) fn reply(dir: &DataDir, request: &str) -> io::Result<Option<String>> {
+    let Some(stream) = connect(dir)? else { return Ok(None) };
     stream.set_read_timeout(Some(if request == REFRESH { CONTROL_REPLY_TIMEOUT } else { RECORD_TIMEOUT }))?;
     stream.set_write_timeout(Some(CONTROL_REPLY_TIMEOUT))?;
     writeln!(&stream, "{request}")?;
     let mut reply = String::new();
     BufReader::new(&stream).read_line(&mut reply)?;
-    Ok(match reply.trim() {
-        DONE => ControlAnswer::Done,
-        OFF => ControlAnswer::Off,
-        _ => ControlAnswer::Failed,
-    })
+    Ok(Some(reply.trim().to_owned()))
 }
 
 /// Connects to the server; `None` if no server is running. Waits for a server that is starting.

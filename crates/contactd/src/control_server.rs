@@ -15,10 +15,13 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::actor;
+use crate::answered_from::Lookups;
 use crate::control::{
-    COLLECT, CONTROL_REPLY_TIMEOUT, DONE, FAILED, OFF, RECORD, REFRESH, RETRY_PAUSE, SIGN, SocketPath,
+    COLLECT, CONTROL_REPLY_TIMEOUT, DONE, FAILED, LOOKUPS, OFF, RECORD, REFRESH, RETRY_PAUSE, SIGN,
+    SocketPath,
 };
 use crate::data_dir::DataDir;
+use crate::engine::Files;
 use crate::on_record::ActionRecorder;
 
 /// How long a starting server waits for the lock: a command holds it for a moment to see whether a server is running.
@@ -64,6 +67,7 @@ impl Control {
         dir: &DataDir,
         refresher: Sender<ControlRequest>,
         recorder: Arc<ActionRecorder>,
+        files: Arc<Files>,
         connections: usize,
     ) -> anyhow::Result<()> {
         let path = &self.path;
@@ -81,11 +85,11 @@ impl Control {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let (refresher, recorder, runtime) =
-                    (refresher.clone(), Arc::clone(&recorder), runtime.clone());
+                let (refresher, recorder, files, runtime) =
+                    (refresher.clone(), Arc::clone(&recorder), Arc::clone(&files), runtime.clone());
                 // One thread per command: a command that hangs does not delay others.
                 let answering = move || {
-                    drop(answer(&stream, &refresher, &recorder, &runtime));
+                    drop(answer(&stream, &refresher, &recorder, &files, &runtime));
                     drop(stream);
                     drop(slot);
                 };
@@ -106,6 +110,7 @@ fn answer(
     mut stream: &UnixStream,
     refresher: &Sender<ControlRequest>,
     recorder: &ActionRecorder,
+    files: &Files,
     runtime: &Handle,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
@@ -130,6 +135,7 @@ fn answer(
         },
         COLLECT => runtime.block_on(recorder.collect(&text.split_whitespace().collect::<Vec<_>>())),
         SIGN => recorder.sign(),
+        LOOKUPS => return writeln!(stream, "{}", serde_json::to_string(&Lookups::of(files))?),
         _ => return writeln!(stream, "unknown request"),
     };
     let answer = match recorded {

@@ -2,6 +2,7 @@
 
 mod abandoned_backups;
 mod actor;
+mod answered_from;
 mod approval;
 mod archive;
 mod backups;
@@ -22,6 +23,7 @@ mod in_process;
 mod indexer;
 mod keys;
 mod log;
+mod memory;
 mod migrating;
 mod misuse;
 mod node_runtime;

@@ -55,18 +55,18 @@ impl Opened {
     /// Opens the store, and checks that it and the keys belong together.
     pub(crate) async fn open(config: Config, purpose: Purpose) -> anyhow::Result<Self> {
         match config.store.clone() {
-            StoreAt::DataDir => Self::open_embedded(config).await,
+            StoreAt::DataDir => Self::open_embedded(config, purpose).await,
             StoreAt::Database(url) => Self::open_cluster(config, &url, purpose).await,
         }
     }
 
-    async fn open_embedded(config: Config) -> anyhow::Result<Self> {
+    async fn open_embedded(config: Config, purpose: Purpose) -> anyhow::Result<Self> {
         let dir = DataDir::make(&config.data)?;
         let (files, keys) = open_files(&dir, &config.keys).await?;
         refuse_copy(&files, &dir)?;
         let node = node(&files).await?;
         dir.give_to_owner();
-        let files = Arc::new(files);
+        let files = Arc::new(for_purpose(files, purpose, &config));
         let store: Arc<dyn Store> = Arc::<Files>::clone(&files);
         let machine = Machine::embedded(node, Arc::clone(&store));
         Ok(Self {
@@ -99,7 +99,11 @@ impl Opened {
         let dir = if makes { DataDir::make(&config.data)? } else { DataDir::existing(&config.data) };
         let keys = cluster_keys(&database, &dir, &config.keys, makes).await?;
         database.use_keys(&keys);
-        let (files, machine) = if has_node { Some(open_node(&database, &dir).await?) } else { None }.unzip();
+        let (files, machine) = match has_node {
+            true => Some(open_node(&database, &dir, purpose, &config).await?),
+            false => None,
+        }
+        .unzip();
         Ok(Self {
             place: format!("database {url}"),
             dir,
@@ -168,6 +172,14 @@ fn open(dir: &DataDir) -> anyhow::Result<Files> {
     Files::open(dir.path()).with_context(|| format!("cannot open the store in {}", dir.path().display()))
 }
 
+/// A server answers lookups from a table of its own.
+fn for_purpose(files: Files, purpose: Purpose, config: &Config) -> Files {
+    match purpose {
+        Purpose::Server => files.with_lookup_table(config.table_bytes()),
+        Purpose::Making | Purpose::Using => files,
+    }
+}
+
 /// Refuses the copy of a node: what it holds is in the database of the cluster, and a store that was moved there is not used
 /// any more.
 fn refuse_copy(files: &Files, dir: &DataDir) -> anyhow::Result<()> {
@@ -193,7 +205,12 @@ async fn refuse_half_moved(database: &Database) -> anyhow::Result<()> {
 }
 
 /// The node in a data directory, which becomes one if it is empty.
-async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<(Arc<Files>, Machine)> {
+async fn open_node(
+    database: &Database,
+    dir: &DataDir,
+    purpose: Purpose,
+    config: &Config,
+) -> anyhow::Result<(Arc<Files>, Machine)> {
     let (files, lineage) = (open(dir)?, database.lineage().await?);
     match files.copy_state()? {
         None if files.holds_anything()? => bail!(
@@ -213,7 +230,7 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<(Arc<Fi
         database.use_node(&id, data_dir);
     }
     dir.give_to_owner();
-    let files = Arc::new(files);
+    let files = Arc::new(for_purpose(files, purpose, config));
     let machine = Machine::of_node(id, Arc::<Files>::clone(&files));
     Ok((files, machine))
 }

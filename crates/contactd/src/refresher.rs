@@ -82,12 +82,16 @@ impl Refresher {
                 Ok(ControlRequest::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             };
             report_jump(&mut watch, self.clock.now());
-            if let Some(changes) = reports.add(self.store.changes().await, "cannot look for changes") {
-                is_stale |= changes.access != seen.access;
-                if changes.details != seen.details {
-                    self.store.renew_all();
+            match reports.add(self.store.changes().await, "cannot look for changes") {
+                Some(changes) => {
+                    is_stale |= changes.access != seen.access;
+                    if changes.details != seen.details {
+                        self.store.renew_all();
+                    }
+                    *seen = changes;
                 }
-                *seen = changes;
+                // What cannot be looked for may be there.
+                None => self.store.renew_all(),
             }
             if is_stale || asked.is_some() {
                 is_stale = reports.add(self.access_tables.refresh().await, "cannot apply a change").is_none();

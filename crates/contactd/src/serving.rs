@@ -14,6 +14,7 @@ use contactd_server::{App, AtStop, Shares};
 use contactd_services::{Health, Services};
 use contactd_tls::{Tls, Watch};
 
+use crate::answered_from::LookupMeasures;
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::control_server::Control;
 use crate::engine::Files;
@@ -129,7 +130,14 @@ impl Serving {
         let refresher = Refresher { store, access_tables: Arc::clone(&access_tables), clock }.start().await?;
         let node_runtime =
             NodeRuntime::join(&opened, &files, &access_tables, &callers, is_counted, &services, &recording)?;
-        control.listen(&opened.dir, refresher.requests.clone(), Arc::clone(&recorder), shares.control)?;
+        control.listen(
+            &opened.dir,
+            refresher.requests.clone(),
+            Arc::clone(&recorder),
+            Arc::clone(&files),
+            shares.control,
+        )?;
+        let lookups = LookupMeasures(Arc::clone(&files));
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();
         let watching = tls.clone().map(|tls| Watch::start(tls, Arc::<dyn BootClock>::clone(&opened.clock)));
@@ -162,6 +170,7 @@ impl Serving {
                 node: node_runtime.as_ref().map(|node_runtime| node_runtime.node.measures()),
             }),
             Arc::<ActionRecorder>::clone(&recorder),
+            Arc::new(lookups),
         ];
         measured.extend(tls.map(|tls| tls as Arc<dyn Measured>));
         measured.extend(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use contactd_core::blocking;
 use contactd_core::store::{StoreError, Stored};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Result, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Result, Transaction, TransactionBehavior, ffi};
 
 /// A write-ahead log larger than this is emptied, in bytes.
 pub const WAL_LIMIT: u64 = 1 << 20;
@@ -140,6 +140,11 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
             _ => "SQLite could not run a statement".to_owned(),
         }),
     }
+}
+
+/// A row that cannot have been stored as it is.
+pub(crate) fn damaged() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), None)
 }
 
 /// Ends a transaction for another reason than one of SQLite, which [`error`] returns.

@@ -15,6 +15,7 @@ use contactd_core::store::Stored;
 use contactd_core::store::copying::{AccessCount, ChangePoint, CopiedDetail, CopiedSource, DetailsChunk};
 use rusqlite::{Connection, OptionalExtension, Result, Row, Transaction, params};
 
+use crate::lookup_table::ChangedPlaces;
 use crate::{SqliteStore, connection};
 
 pub use applying::ApplyingDetails;
@@ -118,6 +119,9 @@ impl SqliteStore {
             transaction.execute("DELETE FROM details WHERE id > ?1 AND id <= ?2", (after, through))?;
             let mut insert = transaction.prepare_cached(INSERT)?;
             chunk.details.iter().try_for_each(|detail| insert_detail(&mut insert, detail))?;
+            let mut changed = ChangedPlaces::default();
+            changed.note_too_many();
+            changed.store(transaction, None)?;
             let note = "UPDATE copy SET loaded_through = ?1, seen_number = ?2, seen_id = ?3";
             transaction.execute(note, params![chunk.through, chunk.at.number, chunk.at.id]).map(|_| ())
         })?;

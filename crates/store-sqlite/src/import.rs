@@ -1,6 +1,6 @@
 //! Importing: one transaction, so that a crash at any moment leaves the old data or the new data, never a mix.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use contactd_core::store::merge::Merging;
@@ -14,6 +14,7 @@ use rusqlite::{Connection, Result, params};
 
 use crate::ahead::Ahead;
 use crate::former;
+use crate::lookup_table::{self, Made};
 use crate::profile_rows::ProfileRows;
 use crate::steady::SteadySync;
 use crate::writing::Writing;
@@ -22,7 +23,7 @@ use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
 #[async_trait]
 impl Importing for SqliteStore {
     async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
-        Ok(Box::new(connection::run_blocking(|| SqliteImport::begin(&self.details_file(), plan))?))
+        Ok(Box::new(connection::run_blocking(|| SqliteImport::begin(&self.dir, plan))?))
     }
 
     async fn list_imports(&self) -> Stored<Vec<PastImport>> {
@@ -52,6 +53,8 @@ impl Importing for SqliteStore {
 pub(crate) struct SqliteImport {
     connection: Connection,
     steady: SteadySync,
+    /// The data directory.
+    dir: PathBuf,
     at: Timestamp,
     merging: Merging,
     writing: Writing,
@@ -60,14 +63,15 @@ pub(crate) struct SqliteImport {
 }
 
 impl SqliteImport {
-    fn begin(file: &Path, plan: &ImportPlan) -> Result<Self> {
-        let connection = connection::impatient_writer(file)?;
+    fn begin(dir: &Path, plan: &ImportPlan) -> Result<Self> {
+        let file = dir.join("details.db");
+        let connection = connection::impatient_writer(&file)?;
         // What is in memory when it commits is written at once. Records come in the store's order, so little is enough.
         connection.execute_batch("PRAGMA cache_size = -16384; BEGIN IMMEDIATE")?;
-        Self::prepare(connection, SteadySync::of(file), plan)
+        Self::prepare(connection, SteadySync::of(&file), dir.to_owned(), plan)
     }
 
-    fn prepare(connection: Connection, steady: SteadySync, plan: &ImportPlan) -> Result<Self> {
+    fn prepare(connection: Connection, steady: SteadySync, dir: PathBuf, plan: &ImportPlan) -> Result<Self> {
         let id =
             connection.query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))?;
         let held = connection.query_row("SELECT count FROM profile_total", (), |row| row.get(0))?;
@@ -83,6 +87,7 @@ impl SqliteImport {
             ahead: Ahead::in_order(plan.records, held, !plan.replaced.is_empty()),
             connection,
             steady,
+            dir,
             same_hash: SameHash::default(),
         };
         if let Some((sources, max_age)) = &plan.max_age {
@@ -106,7 +111,7 @@ impl SqliteImport {
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
         self.same_hash.note(profile, &rows.others);
         let (connection, import) = (&self.connection, self.merging.id);
-        let Writing { sources, totals } = &mut self.writing;
+        let Writing { sources, totals, changed } = &mut self.writing;
         let touched = self.merging.put(
             totals,
             profile,
@@ -115,7 +120,7 @@ impl SqliteImport {
             |source| sources.of(connection, "sources", source),
             |held, fate| former::keep(connection, import, profile, held, fate),
         )?;
-        rows.write(connection, profile, touched)
+        rows.write(connection, profile, touched, changed)
     }
 
     /// Removes the details of replaced sources from profiles before the id `end` that are not in the
@@ -148,7 +153,7 @@ impl SqliteImport {
             let mut rows = ProfileRows::read(connection, &profile)?;
             let keep = |held: &_, fate| former::keep(connection, import, &profile, held, fate);
             let touched = self.merging.withdraw(&mut self.writing.totals, &mut rows.details, keep)?;
-            rows.write(connection, &profile, touched)?;
+            rows.write(connection, &profile, touched, &mut self.writing.changed)?;
         }
         Ok(())
     }
@@ -157,12 +162,14 @@ impl SqliteImport {
         for value in values {
             let mut rows = ProfileRows::read(&self.connection, &value.0)?;
             let touched = self.merging.take_back(&mut self.writing.totals, value, &mut rows.details);
-            rows.write(&self.connection, &value.0, touched)?;
+            rows.write(&self.connection, &value.0, touched, &mut self.writing.changed)?;
         }
         Ok(())
     }
 
     fn write_summary(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<()> {
+        let next = self.next_table();
+        self.writing.changed.store(&self.connection, next.as_ref().map(|next| next.id))?;
         self.writing.finish(&self.connection)?;
         let Merging { id, keep_former, .. } = self.merging;
         let stored = summary.to_json().map_err(connection::refused)?;
@@ -180,7 +187,16 @@ impl SqliteImport {
             // These people may have been erased already, and nobody else will look for their traces.
             wipe::wipe_gaps(&self.connection)?;
         }
-        self.connection.execute_batch("COMMIT")
+        self.connection.execute_batch("COMMIT")?;
+        next.into_iter().for_each(Made::keep);
+        Ok(())
+    }
+
+    /// After a large import, the table that lookups read from its commit on. If it cannot be made, they read the details, and a server
+    /// makes it later.
+    fn next_table(&self) -> Option<Made> {
+        let is_large = self.writing.changed.are_too_many();
+        is_large.then(|| lookup_table::make(&self.connection, &self.dir).ok()).flatten()
     }
 }
 

@@ -4,8 +4,8 @@
 //! usage, `details.db` the details, `audit-index.db` the index of the journal. So a long import never delays a
 //! revocation or an opt-out.
 //!
-//! Lookups read on the thread that serves them, each thread with its own read-only connection (`reader.rs`). They
-//! never wait for a writer. Watching for changes never does either: it has its own connections (`changes.rs`), and
+//! Lookups read a table made from the details (`lookup_table.rs`), and where that cannot tell, the details themselves: on the thread
+//! that serves them, each thread with its own read-only connection (`reader.rs`). They never wait for a writer. Watching for changes never does either: it has its own connections (`changes.rs`), and
 //! every write to `details.db` opens a connection for itself.
 
 mod ahead;
@@ -20,6 +20,7 @@ mod facts;
 mod former;
 mod ids;
 mod import;
+mod lookup_table;
 mod maintenance;
 mod moving;
 mod outbox;
@@ -39,7 +40,9 @@ mod wipe;
 mod withdrawals;
 mod writing;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use contactd_core::store::{Store, StoreError, Stored};
@@ -48,10 +51,12 @@ use rusqlite::{Connection, Result, Transaction};
 use thread_local::ThreadLocal;
 
 use crate::changes::Watch;
+use crate::lookup_table::{Current, LookupTable};
 use crate::reader::Reader;
 
 pub use connection::WAL_LIMIT;
 pub use copy::{ApplyingDetails, CopyState};
+pub use lookup_table::{AnsweredFrom, TableStatus};
 
 /// The databases in a data directory.
 pub struct SqliteStore {
@@ -60,11 +65,18 @@ pub struct SqliteStore {
     main: Mutex<Connection>,
     watch: Mutex<Watch>,
     readers: ThreadLocal<Reader>,
+    lookup_table: LookupTable,
+    /// What each thread that serves lookups reads.
+    seen: ThreadLocal<Seen>,
     /// Increases when readers have to renew their snapshots.
     generation: AtomicU64,
     /// `audit-index.db`, opened when first needed.
     audit: Mutex<Option<Connection>>,
 }
+
+/// What one thread reads, and the generation in which it was current.
+#[derive(Default)]
+struct Seen(RefCell<(Option<u64>, Arc<Current>)>);
 
 impl Store for SqliteStore {}
 
@@ -96,9 +108,24 @@ impl SqliteStore {
             main: Mutex::new(main_writer),
             watch: Mutex::new(Watch::open(&main, &details)?),
             readers: ThreadLocal::new(),
+            lookup_table: LookupTable::new(dir.to_owned()),
+            seen: ThreadLocal::new(),
             generation: AtomicU64::new(0),
             audit: Mutex::default(),
         })
+    }
+
+    /// From now on this process answers lookups: from a table that is made of the details, in memory if it has no more bytes than
+    /// this.
+    #[must_use]
+    pub fn with_lookup_table(mut self, memory: u64) -> Self {
+        self.lookup_table.answer_lookups(memory);
+        self
+    }
+
+    /// Where lookups are answered from.
+    pub fn table_status(&self) -> TableStatus {
+        self.lookup_table.status()
     }
 
     /// Uses `contactd.db`, without a transaction around it.

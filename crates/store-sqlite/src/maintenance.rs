@@ -17,7 +17,10 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 #[async_trait]
 impl Maintenance for SqliteStore {
     async fn tidy(&self) -> Stored<()> {
-        connection::run_blocking(|| self.shorten_logs())
+        connection::run_blocking(|| {
+            self.shorten_logs()?;
+            self.lookup_table.maintain()
+        })
     }
 
     async fn flush_removed(&self) -> Stored<bool> {
@@ -45,7 +48,9 @@ impl Maintenance for SqliteStore {
             let size = |name: &str| {
                 Some(PartSize { name: name.to_owned(), bytes: self.dir.join(name).metadata().ok()?.len() })
             };
-            Ok(files.into_iter().filter_map(size).collect())
+            let tables =
+                PartSize { name: "lookup table".to_owned(), bytes: self.lookup_table.bytes_on_disk() };
+            Ok(files.into_iter().filter_map(size).chain([tables]).collect())
         })
     }
 

@@ -9,6 +9,7 @@ use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Result, Row, params};
 
 use crate::connection;
+use crate::lookup_table::ChangedPlaces;
 
 /// The details of one profile, to be changed and written back.
 pub(crate) struct ProfileRows {
@@ -77,9 +78,16 @@ impl ProfileRows {
     }
 
     /// Rewrites the details of these kinds: the best first, in ids that no other profile uses.
-    pub(crate) fn write(&self, connection: &Connection, profile: &Profile, touched: Touched) -> Result<()> {
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        profile: &Profile,
+        touched: Touched,
+        changed: &mut ChangedPlaces,
+    ) -> Result<()> {
         for kind in touched {
             let first = first_id(profile, kind);
+            changed.note(first);
             if self.kinds_before.contains(&kind) {
                 connection
                     .prepare_cached("DELETE FROM details WHERE id >= ?1 AND id < ?1 + ?2 AND profile = ?3")?

@@ -1,4 +1,4 @@
-//! One thread's snapshot of the details.
+//! One thread's snapshot of the details, for what the lookup table cannot tell.
 //!
 //! Beginning a read transaction costs more than the read itself, so a reader keeps its snapshot across
 //! lookups. The snapshot ends when a change is announced (the generation increases) or when
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use contactd_core::store::{LocalRead, StoreError, Stored, Verdict, place};
-use contactd_core::{ContactValue, Kind, Profile, Timestamp};
-use rusqlite::{Connection, Result, ffi};
+use contactd_core::{ContactValue, Kind, Profile, Timestamp, blocking};
+use rusqlite::{Connection, Result};
 
 use crate::{SqliteStore, connection};
 
@@ -27,6 +27,15 @@ impl LocalRead for SqliteStore {
         judge: impl Fn(&str) -> Verdict,
     ) -> Stored<Option<ContactValue>> {
         let generation = self.generation.load(Ordering::SeqCst);
+        let seen = self.seen.get_or_default();
+        if seen.0.borrow().0 != Some(generation) {
+            *seen.0.borrow_mut() = (Some(generation), self.lookup_table.current());
+        }
+        match seen.0.borrow().1.find(profile, kind, now, &judge) {
+            Some(Ok(found)) => return Ok(found),
+            Some(Err(unsure)) => self.lookup_table.note(unsure),
+            None => {}
+        }
         let reader = self.readers.get_or_try(|| Reader::open(&self.details_file()))?;
         reader.best_personal(generation, profile, kind, now, judge)
     }
@@ -35,9 +44,13 @@ impl LocalRead for SqliteStore {
         if let Some(reader) = self.readers.get() {
             reader.renew();
         }
+        if let Some(seen) = self.seen.get() {
+            seen.0.take();
+        }
     }
 
     fn renew_all(&self) {
+        blocking(|| self.lookup_table.follow());
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -115,7 +128,7 @@ impl Reader {
             tests::ROWS.set(tests::ROWS.get() + 1);
             let id = row.get::<_, i64>(2)?;
             if !place::is_place_of(id, row.get_ref(3)?.as_str()?) {
-                return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), None));
+                return Err(connection::damaged());
             }
             let counts = !is_over && row.get::<_, bool>(0)?;
             // The first row is always judged, even if it belongs to another profile, so that timing is equal.

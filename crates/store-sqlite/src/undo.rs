@@ -95,7 +95,8 @@ fn put_back_to(
     let mut held = ProfileRows::read(connection, profile)?;
     let former = former.into_iter().map(|row| (row.fate, row.stored)).collect();
     let restored = writing.totals.put_back(&mut held.details, former);
-    held.write(connection, profile, restored.iter().map(|held| held.detail.kind).collect())?;
+    let touched = restored.iter().map(|held| held.detail.kind).collect();
+    held.write(connection, profile, touched, &mut writing.changed)?;
     Ok(restored.len() as u64)
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, Result};
 
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, lookup_table};
 
 /// Pages written in one transaction, so that other writers wait only briefly.
 const CHUNK: usize = 500;
@@ -21,9 +21,10 @@ const LEAVES: [u8; 2] = [13, 10];
 const MAX_PAGES: u64 = 10 << 24;
 
 impl SqliteStore {
-    /// Overwrites every gap in `details.db` that is not empty. If SQLite was built without the table
+    /// Overwrites what was removed from the details in lookup tables, and every gap in `details.db` that is not empty. If SQLite was built without the table
     /// `sqlite_dbpage`, rewrites the whole file instead, which takes longer.
     pub(crate) fn wipe_all_gaps(&self) -> Result<()> {
+        lookup_table::wipe_removed(&self.dir)?;
         let reader = connection::reader(&self.details_file())?;
         if shows_pages(&reader)? { self.wipe_pages().map(|_| ()) } else { self.write_anew() }
     }

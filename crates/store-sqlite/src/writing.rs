@@ -6,6 +6,7 @@ use contactd_core::store::place::{kind_number, label_number};
 use rusqlite::{Connection, Result};
 
 use crate::ids::Ids;
+use crate::lookup_table::ChangedPlaces;
 use crate::profile_rows::ProfileRows;
 
 /// Changes to the totals, collected until [`Writing::finish`] writes them.
@@ -13,6 +14,7 @@ use crate::profile_rows::ProfileRows;
 pub(crate) struct Writing {
     pub(crate) sources: Ids,
     pub(crate) totals: TotalChanges,
+    pub(crate) changed: ChangedPlaces,
 }
 
 impl Writing {
@@ -25,11 +27,12 @@ impl Writing {
     ) -> Result<TakenAway> {
         let mut rows = ProfileRows::read(connection, profile)?;
         let taken = self.totals.take_away(&mut rows.details, is_gone);
-        rows.write(connection, profile, taken.gone.iter().map(|gone| gone.detail.kind).collect())?;
+        let touched = taken.gone.iter().map(|gone| gone.detail.kind).collect();
+        rows.write(connection, profile, touched, &mut self.changed)?;
         Ok(taken)
     }
 
-    /// Updates the totals; call it in the same transaction.
+    /// Updates the totals and the state of the lookup table; call it in the same transaction, at its end.
     pub(crate) fn finish(&mut self, connection: &Connection) -> Result<()> {
         let mut add = connection.prepare_cached(
             "INSERT INTO totals VALUES (?1, ?2, ?3, ?4)
@@ -40,6 +43,6 @@ impl Writing {
             add.execute((source, kind_number(kind), label_number(label), by))?;
         }
         connection.execute("UPDATE profile_total SET count = count + ?1", [profiles])?;
-        Ok(())
+        self.changed.store(connection, None)
     }
 }

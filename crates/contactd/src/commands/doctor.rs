@@ -9,6 +9,7 @@ use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
 use contactd_services::clock_finding;
 
+use crate::answered_from::Lookups;
 use crate::cli::Everywhere;
 use crate::config::{self, Config};
 use crate::context::Context;
@@ -88,7 +89,10 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     }
     findings.extend(examine_store(config).await);
     findings.extend(surroundings::unwritable_journal(&DataDir::existing(&dir)));
-    findings.push(surroundings::server(&DataDir::existing(&dir)));
+    let dir = DataDir::existing(&dir);
+    findings.push(surroundings::server(&dir));
+    // A server that hangs or starts does not answer; others say so.
+    findings.extend(Lookups::of_server(&dir).ok().flatten().map(|lookups| lookups.finding()));
     findings
 }
 

@@ -4,18 +4,32 @@ use std::process::ExitCode;
 
 use contactd_core::store::{DetailTotal, FormerTotal, PastImport};
 use contactd_services::views::StatsView;
+use serde::Serialize;
 
+use crate::answered_from::Lookups;
 use crate::context::Context;
 use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     let stats = progress::during("counting", context.services.health.stats(&context.actor)).await?;
+    let lookups = Lookups::of_server(&context.dir).ok().flatten();
     if json {
-        output::json(&stats)?;
+        output::json(&Shown { stats, lookups })?;
     } else {
         show(&stats)?;
+        if let Some(lookups) = lookups {
+            output::data(format_args!("lookups       answered from {}", lookups.words()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    stats: StatsView,
+    /// `None` if no server is running here.
+    lookups: Option<Lookups>,
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -42,6 +42,7 @@ pub(crate) struct Serve {
     pub(crate) base_path: Option<FromText<BasePath>>,
     pub(crate) workers: Option<AtLeast<1>>,
     pub(crate) access_log: Option<bool>,
+    pub(crate) table_bytes: Option<AtLeast<0>>,
 }
 
 /// The certificate of the listeners.

@@ -121,7 +121,7 @@ fn a_listed_page_can_read_every_answer() {
         assert_eq!((reply.status, cors_headers(&reply)), (status, vec![]), "no origin");
     }
     // 500: nothing was read before.
-    let (service, token) = Service::with(&[], CONFIG);
+    let (service, token) = Service::with(&[], &format!("{CONFIG}[serve]\ntable_bytes = 0\n"));
     service.ruin_details();
     let reply = service.send(&lookup(&token, ADA).header("Origin", PAGE));
     assert_eq!((reply.status, cors_headers(&reply)), (500, on_every_answer(PAGE)));

@@ -51,9 +51,10 @@ fn many_people() -> Site {
 
 #[test]
 fn a_read_error_is_503_in_one_line_of_the_log_and_over_when_the_disk_works_again() {
-    let faulty = Faulty::start("os");
+    let faulty = Faulty::start_with("os", "[serve]\ntable_bytes = 0\n");
     let (service, token) = (&faulty.service, &faulty.token);
     faulty.fail("db-read details.db");
+    service.cut_off_lookup_table();
     for _ in 0..20 {
         assert_unavailable(&service.look_up(PHONE, token, ADA));
     }
@@ -78,9 +79,10 @@ fn a_damaged_page_is_500_never_404_and_everybody_else_is_found() {
         let file = site.data().join("details.db");
         let (hurt, fine) = ("quell-nuvel-00007", "quell-nuvel-01234");
         let page = page_with(&file, &format!("linkedin.com/in/{hurt}"));
-        let service = site.serve();
         let url = |slug: &str| format!("https://www.linkedin.com/in/{slug}");
+        // Before a lookup table can be made.
         let was = replace_page(&file, page, &[garbage; PAGE]);
+        let service = site.serve();
         for _ in 0..5 {
             let reply = service.look_up(PHONE, &token, &url(hurt));
             assert_eq!((reply.status, reply.body.as_str()), (500, INTERNAL));
@@ -102,14 +104,40 @@ fn a_row_whose_name_was_changed_on_disk_is_500_and_not_404() {
     let file = site.data().join("details.db");
     let name = "linkedin.com/in/quell-nuvel-00077";
     let page = page_with(&file, name);
-    let service = site.serve();
     let content = fs::read(&file).expect("reads");
     let mut changed = content[page * PAGE..][..PAGE].to_vec();
     let at = changed.windows(name.len()).position(|window| window == name.as_bytes()).expect("it is there");
     changed[at + "linkedin.com/in/q".len()] ^= 1;
     replace_page(&file, page, &changed);
-    let reply = service.look_up(PHONE, &token, "https://www.linkedin.com/in/quell-nuvel-00077");
-    assert_eq!((reply.status, reply.body.as_str()), (500, INTERNAL));
+    let service = site.serve();
+    for _ in 0..20 {
+        let reply = service.look_up(PHONE, &token, "https://www.linkedin.com/in/quell-nuvel-00077");
+        assert_eq!((reply.status, reply.body.as_str()), (500, INTERNAL));
+    }
+}
+
+#[test]
+fn a_lookup_table_that_is_cut_off_or_deleted_is_made_again_and_nobody_notices() {
+    for config in ["", "[serve]\ntable_bytes = 0\n"] {
+        let site = many_people();
+        let token = site.token(&[]);
+        let service = site.serve_with(&[], config);
+        let is_found =
+            || service.look_up(PHONE, &token, "https://www.linkedin.com/in/quell-nuvel-01234").status == 200;
+        let place = if config.is_empty() { "memory" } else { "file" };
+        let answered =
+            || service.metric(&format!("contactd_lookups_answered_from{{place=\"{place}\"}}")) == Some(1);
+        eventually("there is a table", || is_found() && answered());
+        service.cut_off_lookup_table();
+        assert!(is_found());
+        let service = service.stop().serve_with(&[], config);
+        let is_found =
+            || service.look_up(PHONE, &token, "https://www.linkedin.com/in/quell-nuvel-01234").status == 200;
+        eventually("there is a new one", || {
+            assert!(is_found());
+            service.metric(&format!("contactd_lookups_answered_from{{place=\"{place}\"}}")) == Some(1)
+        });
+    }
 }
 
 #[test]

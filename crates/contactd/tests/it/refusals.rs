@@ -282,7 +282,7 @@ fn a_head_that_is_too_large_is_431() {
 
 #[test]
 fn an_internal_error_is_500_without_a_status_and_without_a_cause() {
-    let (service, token) = Service::with_people();
+    let (service, token) = Service::with(&[], "[serve]\ntable_bytes = 0\n");
     service.ruin_details();
     let reply = service.look_up(PHONE, &token, ADA);
     assert_eq!(reply.shown(), refused(500, "", "{\"message\":\"Internal server error.\"}"));

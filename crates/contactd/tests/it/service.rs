@@ -517,8 +517,20 @@ impl Service {
         self.site.data()
     }
 
-    /// Makes the file of details something that is no database, so that nothing can be read.
+    /// Cuts off the files of lookup tables.
+    pub(crate) fn cut_off_lookup_table(&self) {
+        for entry in std::fs::read_dir(self.data()).expect("lists") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|end| end == "table") {
+                std::fs::File::options().write(true).open(path).expect("opens").set_len(0).expect("cuts off");
+            }
+        }
+    }
+
+    /// Makes the file of details something that is no database, so that nothing can be read. Of a service whose lookup table is not in
+    /// memory.
     pub(crate) fn ruin_details(&self) {
+        self.cut_off_lookup_table();
         let details = self.data().join("details.db");
         let length = details.metadata().expect("a file").len();
         let _ = std::fs::remove_file(self.data().join("details.db-wal"));

@@ -9,7 +9,7 @@ pub trait LocalRead: Send + Sync + 'static {
     /// confidence, then newest, then smallest value. Details are offered to `judge` in that order until it returns
     /// [`Verdict::Take`] or [`Verdict::Enough`].
     ///
-    /// With no row to offer, the engine still reads one row and passes its value to `judge`, ignoring the
+    /// With nothing to offer, the engine still reads as much and passes some value to `judge`, ignoring the
     /// result, so that a person who is not held costs the same as one whose detail is not taken.
     fn best_personal(
         &self,
@@ -19,8 +19,7 @@ pub trait LocalRead: Send + Sync + 'static {
         judge: impl Fn(&str) -> Verdict,
     ) -> Stored<Option<ContactValue>>;
 
-    /// Releases what this thread keeps between lookups for speed. After that, a lookup on this thread sees
-    /// everything that has been committed.
+    /// Releases what this thread keeps between lookups for speed.
     fn renew(&self);
 
     /// Makes every lookup that starts afterwards, on any thread, see everything that is committed now.

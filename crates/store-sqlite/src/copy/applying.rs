@@ -8,6 +8,7 @@ use contactd_core::store::place::{IDS_OF_PLACE, place_of};
 use rusqlite::{Connection, Result, params};
 
 use super::{INSERT, insert_detail, put_sources};
+use crate::lookup_table::ChangedPlaces;
 use crate::steady::SteadySync;
 use crate::{SqliteStore, WAL_LIMIT, connection};
 
@@ -17,6 +18,7 @@ pub struct ApplyingDetails {
     connection: Connection,
     steady: SteadySync,
     has_removed: bool,
+    changed: ChangedPlaces,
 }
 
 impl SqliteStore {
@@ -27,7 +29,13 @@ impl SqliteStore {
             let connection = connection::writer(&file)?;
             // What is in memory when it commits is written at once. Changes come in the order of their ids, so little is enough.
             connection.execute_batch("PRAGMA cache_size = -4096; BEGIN IMMEDIATE")?;
-            Ok(ApplyingDetails { steady: SteadySync::of(&file), file, connection, has_removed: false })
+            Ok(ApplyingDetails {
+                steady: SteadySync::of(&file),
+                file,
+                connection,
+                has_removed: false,
+                changed: ChangedPlaces::default(),
+            })
         })
     }
 }
@@ -53,6 +61,7 @@ impl ApplyingDetails {
 
     /// Removes the details of a place, to be followed by these.
     fn empty(&mut self, place: i64, next: &[CopiedDetail]) -> Result<()> {
+        self.changed.note(place);
         let (first, last) = (place, place + IDS_OF_PLACE - 1);
         if !self.has_removed {
             let mut read = self
@@ -75,7 +84,7 @@ impl ApplyingDetails {
 
     /// Commits, with the newest change that is contained. Returns whether values were removed, whose traces are still in the
     /// files.
-    pub fn commit(self, at: &ChangePoint) -> Stored<bool> {
+    pub fn commit(mut self, at: &ChangePoint) -> Stored<bool> {
         let note = if self.has_removed {
             "UPDATE copy SET number = ?1, id = ?2, seen_number = NULL, seen_id = NULL"
         } else {
@@ -85,6 +94,7 @@ impl ApplyingDetails {
         };
         connection::stored(|| {
             self.connection.execute(note, params![at.number, at.id])?;
+            self.changed.store(&self.connection, None)?;
             self.connection.execute_batch("COMMIT")?;
             // Otherwise readers search a long log for every page. If one of them prevents it, the server tidies it later.
             if connection::wal_bytes(&self.file) > WAL_LIMIT {
