@@ -9,7 +9,7 @@ with a token and a body, cycling through 20,000 profiles. Rounds are interleaved
 every server once, and ratios are computed within a round. CPU time is user + system time of the whole
 process tree, divided by requests. nginx sends a constant answer, which shows what the machine can do.
 The simple peers are measured with a million profiles. Then contactd alone: start time, memory, size on
-disk, latency at half load and with a cold page cache (alone.py).
+disk, latency at half load and with a cold page cache (alone.py). contactd has its lookup table in memory, contactd-file in its file.
 
 Installs what it needs (Debian packages as root, PyPI and npm packages under target/bench) and
 writes the table with its raw numbers to bench/runs/.
@@ -27,12 +27,15 @@ import stage
 from stage import BENCH, ROOT, WORK, commit, contactd_data, install, measure, request_file, sh, start
 
 
+OURS = ("contactd", "contactd-file", "nginx")
+
+
 def rounds_of(names, profiles, rounds, seconds, data, tokens):
     """Runs interleaved rounds of all servers. Returns the results, and the memory of each server at the end."""
     servers, requests = [], {}
     try:
         for name in names:
-            requests[name] = request_file(name, profiles if name in ("contactd", "nginx") else 1_000_000, tokens)
+            requests[name] = request_file(name, profiles if name in OURS else 1_000_000, tokens)
             server = start(name, profiles, data, tokens)
             servers.append(server)
             server.ready(requests[name].read_bytes().split(b"\n----\n")[0])
@@ -85,7 +88,7 @@ def main():
     for profiles in args.profiles:
         print(f"{profiles:,} profiles", flush=True)
         data, tokens = contactd_data(profiles)
-        names = ["contactd", "nginx", *(args.peers if profiles == 1_000_000 else [])]
+        names = [*OURS, *(args.peers if profiles == 1_000_000 else [])]
         results, memory = rounds_of(names, profiles, args.rounds, args.seconds, data, tokens)
         table, text = summary(results, memory)
         report = {"command": "python3 bench/run.py", "rounds": len(results), "secondsPerRound": args.seconds, "commit": commit(),

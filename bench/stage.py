@@ -16,6 +16,7 @@ import socket
 import sqlite3
 import subprocess
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench"
@@ -145,8 +146,9 @@ def request_file(name, profiles, tokens):
 class Server:
     """A running server, pinned to one core."""
 
-    def __init__(self, name, port, command, **options):
-        self.name, self.port = name, port
+    def __init__(self, name, port, command, answers=None, **options):
+        """answers: the admin port of contactd, and where its lookups have to be answered from before it is ready."""
+        self.name, self.port, self.answers = name, port, answers
         self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *map(str, command)],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
 
@@ -181,12 +183,19 @@ class Server:
             try:
                 with wrap(socket.create_connection(("127.0.0.1", self.port), timeout=1)) as connection:
                     connection.sendall(first_request)
-                    if connection.recv(65536).startswith(b"HTTP/1.1 200"):
+                    if connection.recv(65536).startswith(b"HTTP/1.1 200") and self.has_its_table():
                         return
             except OSError:
                 pass
             time.sleep(0.05)
         raise SystemExit(f"{self.name} does not respond")
+
+    def has_its_table(self):
+        if not self.answers:
+            return True
+        admin, place = self.answers
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics") as metrics:
+            return f'contactd_lookups_answered_from{{place="{place}"}} 1' in metrics.read().decode()
 
     def stop(self):
         self.process.terminate()
@@ -196,10 +205,17 @@ class Server:
 def start(name, profiles, data, tokens, pair=None):
     """A server; with TLS if there is a pair of a certificate and a key, for contactd and nginx."""
     port, loopback = free_port(), "127.0.0.1"
-    if name == "contactd":
+    if name in ("contactd", "contactd-file"):
         tls = ["--tls-cert", pair[0], "--tls-key", pair[1]] if pair else []
-        return Server(name, port, [BINARY, "serve", "--workers", "1", "--data", data, "--listen", f"{loopback}:{port}",
-                                   "--admin-listen", f"{loopback}:{free_port()}", *tls])
+        place = "memory"
+        if name == "contactd-file":
+            # The same store with its table in its file.
+            place, copy = "file", WORK / f"{pathlib.Path(data).name}-file"
+            shutil.rmtree(copy, ignore_errors=True)
+            data = shutil.copytree(data, copy)
+        admin = free_port()
+        return Server(name, port, [BINARY, "serve", "--workers", "1", "--data", data, "--listen", f"{loopback}:{port}", "--config", table_in(place),
+                                   "--admin-listen", f"{loopback}:{admin}", *tls], answers=None if pair else (admin, place))
     if name == "nginx":
         folder = WORK / ("nginx-tls" if pair else "nginx")
         folder.mkdir(exist_ok=True)
@@ -232,6 +248,14 @@ def start(name, profiles, data, tokens, pair=None):
         return Server(name, port, [venv() / "bin/roapi", "-c", config], cwd=WORK,
                       env=os.environ | {"RUST_LOG": "warn"})
     raise SystemExit(f"unknown server {name}")
+
+
+def table_in(place):
+    """A configuration file, for a lookup table in memory or in its file."""
+    path = WORK / f"table-in-{place}.toml"
+    # Nothing is swept meanwhile, so that what has expired stays as it is.
+    path.write_text(("[serve]\ntable_bytes = 0\n" if place == "file" else "") + '[retention]\nsweep_every = "1d"\n')
+    return path
 
 
 def wrk(server, script, connections, seconds, *arguments, scheme="http"):
