@@ -422,6 +422,9 @@ class Cluster:
         """Only PostgreSQL of the primary is killed."""
         primary = self.primary()
         send(self.postgres_of(primary), signal.SIGKILL)
+        # One that was started meanwhile would keep the shared memory, without which PostgreSQL does not start again.
+        time.sleep(0.2)
+        send(self.postgres_of(primary), signal.SIGKILL)
         return primary
 
     def lose_patroni(self):
