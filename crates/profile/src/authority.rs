@@ -3,7 +3,7 @@
 use crate::Reason;
 use crate::text::end_before;
 
-/// The parts of a URL. Nothing is decoded yet, and the host is not yet matched to a network.
+/// The parts of a URL. Nothing is decoded yet, and the host is neither checked nor matched to a network yet.
 #[derive(Debug)]
 pub(crate) struct Split<'a> {
     /// The host as written, without one trailing dot.
@@ -33,19 +33,19 @@ impl Scheme {
 /// Splits a cleaned URL, or returns the reason why it is not a URL.
 pub(crate) fn split(text: &str) -> Result<Split<'_>, Reason> {
     let (scheme, rest) = split_scheme(text)?;
-    let (authority, rest) = rest.split_at(end_before(rest, ends_authority));
-    let path = &rest[..end_before(rest, |b| matches!(b, b'?' | b'#'))];
-
-    let (has_userinfo, host_port) = match authority.bytes().rposition(|b| b == b'@') {
-        Some(at) => (true, &authority[at + 1..]),
-        None => (false, authority),
-    };
-    let (host, port) = host_port.split_at(end_before(host_port, |b| b == b':'));
-    let port = port.strip_prefix(':').unwrap_or_default();
-    let host = host.strip_suffix('.').unwrap_or(host);
-    if !is_host(host) {
-        return Err(Reason::BadHost);
+    let (mut host, mut behind) =
+        rest.split_at(end_before(rest, |b| ends_authority(b) || matches!(b, b'@' | b':')));
+    let (mut port, mut has_userinfo) = ("", false);
+    // Most have nothing but a host.
+    if behind.starts_with(['@', ':']) {
+        let authority;
+        (authority, behind) = rest.split_at(end_before(rest, ends_authority));
+        let host_port = authority.rsplit_once('@').map_or(authority, |(_, host_port)| host_port);
+        has_userinfo = host_port.len() < authority.len();
+        (host, port) = host_port.split_once(':').unwrap_or((host_port, ""));
     }
+    let path = &behind[..end_before(behind, |b| matches!(b, b'?' | b'#'))];
+    let host = host.strip_suffix('.').unwrap_or(host);
     Ok(Split { host, has_userinfo, port_is_default: port.is_empty() || port == scheme.default_port(), path })
 }
 
@@ -88,8 +88,9 @@ fn scheme(name: &str) -> Option<Scheme> {
 
 /// Whether a second scheme follows the first, as in `http://https://…`.
 fn begins_with_scheme(rest: &str) -> bool {
-    let (name, rest) = rest.split_at(end_before(rest, |b| b == b':' || ends_authority(b)));
-    rest.starts_with("://") && scheme(name).is_some()
+    let begins =
+        |scheme: &str| rest.get(..scheme.len()).is_some_and(|name| name.eq_ignore_ascii_case(scheme));
+    begins("http://") || begins("https://")
 }
 
 fn unknown_scheme(name: &str) -> Reason {
@@ -116,7 +117,8 @@ fn has_encoded_scheme(text: &str) -> bool {
     !rest.is_empty() && scheme(name).is_some()
 }
 
-fn is_host(host: &str) -> bool {
+/// Whether this is a name made of labels, none of them empty.
+pub(crate) fn is_host(host: &str) -> bool {
     let mut label_is_empty = true;
     for b in host.bytes() {
         match b {

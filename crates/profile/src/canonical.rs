@@ -39,7 +39,13 @@ impl Networks {
     /// Returns the canonical form of a profile URL, or the first rule that it breaks.
     pub fn canonicalize(&self, input: &str) -> Result<Profile, Reason> {
         let split = authority::split(text::clean(input, self.max_chars)?)?;
-        let Some((network, subdomain)) = self.find_host(split.host) else {
+        let found = self.find_host(split.host);
+        let is_accepted = found.is_some_and(|(network, subdomain)| network.accepts_subdomain(subdomain));
+        // Hosts that are accepted are well-formed, so only others have to be looked at.
+        if !is_accepted && !authority::is_host(split.host) {
+            return Err(Reason::BadHost);
+        }
+        let Some((network, _)) = found else {
             return Err(if self.is_short_host(split.host) { Reason::ShortLink } else { Reason::BadHost });
         };
         if split.has_userinfo {
@@ -48,7 +54,7 @@ impl Networks {
         if !split.port_is_default {
             return Err(Reason::BadPort);
         }
-        if !subdomain.is_empty() && !network.accepts_subdomain(subdomain) {
+        if !is_accepted {
             return Err(Reason::UnsupportedSubdomain);
         }
         let route = route::find(network, Path::check(split.path)?)?;

@@ -138,9 +138,11 @@ impl Network {
         self.reserved.extend(words.iter().map(|word| word.to_lowercase()));
     }
 
+    /// Whether this is a sub-domain with profiles. No sub-domain is one.
     pub(crate) fn accepts_subdomain(&self, subdomain: &str) -> bool {
         let is_country = subdomain.len() == 2 && subdomain.bytes().all(|b| b.is_ascii_alphabetic());
-        (self.country_subdomains && is_country)
+        subdomain.is_empty()
+            || (self.country_subdomains && is_country)
             || self.subdomains.iter().any(|label| label.eq_ignore_ascii_case(subdomain))
     }
 }
@@ -211,10 +213,14 @@ impl Networks {
 /// The sub-domain part of `host` below `domain`: empty if they are equal, `None` if `host` is not below it.
 fn subdomain_of<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
     let (subdomain, tail) = host.split_at_checked(host.len().checked_sub(domain.len())?)?;
-    if !tail.eq_ignore_ascii_case(domain) {
+    // Most are in lower case, and comparing them is faster.
+    if tail != domain && !tail.eq_ignore_ascii_case(domain) {
         return None;
     }
-    if subdomain.is_empty() { Some("") } else { subdomain.strip_suffix('.') }
+    if subdomain.is_empty() {
+        return Some("");
+    }
+    subdomain.strip_suffix('.').filter(|subdomain| !subdomain.is_empty())
 }
 
 fn linkedin() -> Network {

@@ -6,6 +6,9 @@ use crate::text::end_before;
 /// A fully checked path: no segment is empty, none is `.` or `..`, and all can be decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'a> {
+    /// Empty only if there is no segment.
+    first: &'a str,
+    /// The segments after the first.
     rest: &'a str,
     /// Whether anything in it is percent-encoded.
     is_encoded: bool,
@@ -15,42 +18,43 @@ impl<'a> Path<'a> {
     /// Checks every segment, including those that no later rule uses.
     pub(crate) fn check(path: &'a str) -> Result<Self, Reason> {
         let path = path.trim_end_matches('/');
-        let inner = path.strip_prefix('/').unwrap_or(path);
-        if inner.is_empty() {
-            let nothing = Self { rest: inner, is_encoded: false };
-            return if path.is_empty() { Ok(nothing) } else { Err(Reason::EmptySegment) };
+        let is_encoded = path.bytes().fold(false, |found, b| found | (b == b'%'));
+        let whole = Self::split(path.strip_prefix('/').unwrap_or(path), is_encoded);
+        if path.is_empty() {
+            return Ok(whole);
         }
-        let is_encoded = inner.bytes().fold(false, |found, b| found | (b == b'%'));
-        let mut rest = Some(inner);
-        while let Some(path) = rest {
-            let (segment, behind) = path.split_at(end_before(path, |b| b == b'/'));
-            check_segment(segment, is_encoded)?;
-            rest = behind.strip_prefix('/');
+        let mut left = whole;
+        loop {
+            check_segment(left.first, is_encoded)?;
+            if left.rest.is_empty() {
+                return Ok(whole);
+            }
+            left = left.behind();
         }
-        Ok(Self { rest: inner, is_encoded })
     }
 
-    /// The first segment and the rest of the path.
-    pub(crate) fn split_first(self) -> Option<(Segment<'a>, Self)> {
-        let Self { rest, is_encoded } = self;
-        if rest.is_empty() {
-            return None;
-        }
-        let (text, behind) = rest.split_at(end_before(rest, |b| b == b'/'));
-        let behind = behind.strip_prefix('/').unwrap_or_default();
-        Some((Segment { text, is_encoded }, Self { rest: behind, is_encoded }))
+    fn split(path: &'a str, is_encoded: bool) -> Self {
+        let (first, rest) = path.split_at(end_before(path, |b| b == b'/'));
+        Self { first, rest: rest.strip_prefix('/').unwrap_or_default(), is_encoded }
+    }
+
+    pub(crate) fn first(self) -> Option<Segment<'a>> {
+        let Self { first, is_encoded, .. } = self;
+        (!first.is_empty()).then_some(Segment { text: first, is_encoded })
+    }
+
+    /// The path without its first segment.
+    pub(crate) fn behind(self) -> Self {
+        Self::split(self.rest, self.is_encoded)
     }
 
     /// The rest of the path after `words`, if the path starts with them.
     pub(crate) fn strip_words(self, words: &[String]) -> Option<Self> {
-        words.iter().try_fold(self, |path, word| {
-            let (first, rest) = path.split_first()?;
-            first.is_word(word).then_some(rest)
-        })
+        words.iter().try_fold(self, |path, word| path.first()?.is_word(word).then(|| path.behind()))
     }
 
     pub(crate) fn segments(self) -> impl Iterator<Item = Segment<'a>> {
-        std::iter::successors(self.split_first(), |(_, rest)| rest.split_first()).map(|(segment, _)| segment)
+        std::iter::successors(Some(self), |path| Some(path.behind())).map_while(Self::first)
     }
 }
 

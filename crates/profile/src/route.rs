@@ -16,17 +16,14 @@ pub(crate) enum Route<'a> {
 /// Finds the route to a person in a path, or returns the reason why the page is not a profile.
 pub(crate) fn find<'a>(network: &Network, path: Path<'a>) -> Result<Route<'a>, Reason> {
     let path = unwrapped(network, path);
-    let Some((first, rest)) = path.split_first() else {
-        return Err(Reason::NoSlug);
-    };
+    let first = path.first().ok_or(Reason::NoSlug)?;
     for words in &network.routes {
         if let Some(behind) = path.strip_words(words) {
-            let (slug, _) = behind.split_first().ok_or(Reason::NoSlug)?;
-            return Ok(Route::Slug(slug));
+            return behind.first().map(Route::Slug).ok_or(Reason::NoSlug);
         }
     }
     if network.legacy_pub && first.is_word("pub") {
-        return legacy(rest);
+        return legacy(path.behind());
     }
     if network.internal.iter().any(|pattern| matches_pattern(path, pattern)) {
         return Err(Reason::InternalId);
@@ -45,9 +42,9 @@ fn matches_pattern(path: Path<'_>, pattern: &[String]) -> bool {
     match pattern {
         [] => true,
         [star, word] if star == "*" => path.segments().any(|segment| segment.is_word(word)),
-        [word, rest @ ..] => path
-            .split_first()
-            .is_some_and(|(first, behind)| first.is_word(word) && matches_pattern(behind, rest)),
+        [word, rest @ ..] => {
+            path.first().is_some_and(|first| first.is_word(word)) && matches_pattern(path.behind(), rest)
+        }
     }
 }
 

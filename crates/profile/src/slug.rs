@@ -51,13 +51,9 @@ fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
     if network.reserved.iter().any(|word| word.eq_ignore_ascii_case(slug)) {
         return Err(Reason::ReservedSlug);
     }
-    let (mut all_allowed, mut names_someone) = (true, false);
-    for b in slug.bytes() {
-        let is_word = b.is_ascii_alphanumeric();
-        names_someone |= is_word;
-        all_allowed &= is_word | matches!(b, b'-' | b'_');
-    }
-    if !all_allowed || !names_someone || !(MIN_CHARS..=MAX_CHARS).contains(&slug.len()) {
+    let found = slug.bytes().fold(0, |found, b| found | BYTE_CLASSES[usize::from(b)]);
+    let is_allowed = found & REFUSED == 0 && found & WORD != 0;
+    if !is_allowed || !(MIN_CHARS..=MAX_CHARS).contains(&slug.len()) {
         return Err(Reason::BadSlug);
     }
     let is_member_id = network.member_ids && slug.len() == MEMBER_ID_CHARS && {
@@ -75,6 +71,25 @@ fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
     }
     Ok(url)
 }
+
+/// The bits of [`BYTE_CLASSES`]. `-` and `_` have none: they are allowed, but a slug cannot consist only of them.
+const WORD: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// What a byte of a slug in ASCII is, as a table: this is looked up for every byte of every URL.
+static BYTE_CLASSES: [u8; 256] = {
+    let mut classes = [REFUSED; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            classes[byte as usize] = WORD;
+        }
+        byte += 1;
+    }
+    classes[b'-' as usize] = 0;
+    classes[b'_' as usize] = 0;
+    classes
+};
 
 const MEMBER_ID_CHARS: usize = 39;
 
