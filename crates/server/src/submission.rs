@@ -20,6 +20,9 @@ pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
     let Ok(body) = std::str::from_utf8(body) else {
         return Err(nothing(InvalidReason::NOT_JSON));
     };
+    if let Some(url) = only_profile_url(body) {
+        return Ok(Cow::Borrowed(url));
+    }
     let body = body.strip_prefix('\u{FEFF}').unwrap_or(body).trim_matches([' ', '\t', '\r', '\n']);
     if body.is_empty() {
         return Err(nothing(InvalidReason::NO_BODY));
@@ -42,6 +45,14 @@ pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
         Submitted::Text(url) => Ok(url),
         submitted => Err(BodyFault { submitted, reason: InvalidReason::NOT_STRING }),
     }
+}
+
+/// The value of `{"profileUrl":"…"}`, written like that and without escapes: nearly every body is, and reading it so takes a fifth of the
+/// time. `None` for any other body, which can still be right.
+fn only_profile_url(body: &str) -> Option<&str> {
+    let value = body.strip_prefix("{\"profileUrl\":")?;
+    let url = value.strip_prefix(' ').unwrap_or(value).strip_prefix('"')?.strip_suffix("\"}")?;
+    url.bytes().fold(true, |plain, b| plain & (b >= b' ') & (b != b'"') & (b != b'\\')).then_some(url)
 }
 
 /// A string as text, any other value as its JSON. Returns `None` for a string with invalid escapes,
@@ -114,10 +125,22 @@ mod tests {
 
     #[test]
     fn a_name_may_have_escapes_and_what_is_nearly_json_is_not() {
-        assert_eq!(profile_url(br#"{"profile\u0055rl":"https:\/\/x"}"#).as_deref(), Ok("https://x"));
+        for body in [
+            &br#"{"profileUrl":"https://x"}"#[..],
+            br#"{"profileUrl": "https://x"}"#,
+            b"\xEF\xBB\xBF\r\n{\t\"profileUrl\" :\"https://x\" }\n",
+            br#"{"profile\u0055rl":"https:\/\/x"}"#,
+            br#"{"profileUrl":"https://x","a":""}"#,
+        ] {
+            assert_eq!(profile_url(body).as_deref(), Ok("https://x"));
+        }
         for (body, reason) in [
             (&br#"{"profileUrl":"a","profile\u0055rl":"a"}"#[..], "duplicate"),
             (br#"{"profileUrl":"x"} {}"#, "not_json"),
+            (br#"{"profileUrl":"x"","a":"}"#, "not_json"),
+            (br#"{"profileUrl":"\"}"#, "not_json"),
+            (b"{\"profileUrl\":\"x\ny\"}", "not_json"),
+            (br#"{"profileUrl":"}"#, "not_json"),
             (br#"{"profileUrl":"\ud800"}"#, "not_json"),
             (b"{'profileUrl':'x'}", "not_json"),
             (b"{\"a\":\"\xFF\",\"profileUrl\":\"x\"}", "not_json"),
