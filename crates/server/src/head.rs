@@ -122,30 +122,30 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
         requests_method: false,
     };
     for line in &*request.headers {
-        let is = |name: &str| line.name.eq_ignore_ascii_case(name);
-        match line.name.len() {
-            4 if is("host") => host.add(line.value),
-            6 if is("origin") => head.origin.add(line.value),
-            6 if is("expect") => expect.add(line.value),
-            10 if is("connection") => {
+        let name = line.name;
+        match name.len() {
+            4 if is(name, b"host") => host.add(line.value),
+            6 if is(name, b"origin") => head.origin.add(line.value),
+            6 if is(name, b"expect") => expect.add(line.value),
+            10 if is(name, b"connection") => {
                 let mut options = line.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
                 says_close |= options.clone().any(|option| option.eq_ignore_ascii_case(b"close"));
                 says_keep_alive |= options.clone().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
                 has_bad_option |= options.any(|option| !is_connection_option(option));
             }
-            12 if is("content-type") => head.content_type.add(line.value),
-            12 if is("x-request-id") => head.request_id.add(line.value),
-            13 if is("authorization") => head.authorization.add(line.value),
-            14 if is("content-length") => {
+            12 if is(name, b"content-type") => head.content_type.add(line.value),
+            12 if is(name, b"x-request-id") => head.request_id.add(line.value),
+            13 if is(name, b"authorization") => head.authorization.add(line.value),
+            14 if is(name, b"content-length") => {
                 length.add(line.value);
                 has_space_at_end |= !ends_line(line.value, bytes);
             }
-            16 if is("content-encoding") => head.is_encoded |= is_encoding(line.value),
-            17 if is("transfer-encoding") => {
+            16 if is(name, b"content-encoding") => head.is_encoded |= is_encoding(line.value),
+            17 if is(name, b"transfer-encoding") => {
                 encoding.add(line.value);
                 has_space_at_end |= !ends_line(line.value, bytes);
             }
-            29 if is("access-control-request-method") => head.requests_method = true,
+            29 if is(name, b"access-control-request-method") => head.requests_method = true,
             _ => {}
         }
     }
@@ -165,6 +165,13 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
         false => Persistence::Stays,
     };
     head
+}
+
+/// Whether a name of a field is this one, which is in lower case, in any case. Comparing all of it at once is faster than letter by
+/// letter. A name has no control characters, so only `-` becomes `-`.
+fn is<const N: usize>(name: &str, lower_case: &[u8; N]) -> bool {
+    let name: Result<&[u8; N], _> = name.as_bytes().try_into();
+    name.is_ok_and(|name| name.iter().zip(lower_case).fold(0, |diff, (a, b)| diff | ((a | 0x20) ^ b)) == 0)
 }
 
 /// Methods are capital letters: some servers do not distinguish case, others refuse what they do not know. After
@@ -237,14 +244,17 @@ fn content_length(value: &[u8]) -> Option<u64> {
     if value.len() > 1 && value[0] == b'0' {
         return None;
     }
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
-    digits.parse().ok()
+    let digits = value.iter().map(|&b| b.is_ascii_digit().then(|| u64::from(b - b'0')));
+    let length = digits.reduce(|length, digit| length?.checked_mul(10)?.checked_add(digit?));
+    length?
 }
 
 /// Whether every line feed follows a carriage return. Parsers that accept a bare line feed and parsers
 /// that do not would see two different requests.
 fn has_whole_line_ends(head: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r')
+    // No early exit, so that the compiler can vectorise the loop.
+    let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
+    head.first() != Some(&b'\n') && pairs.fold(true, |good, (&a, &b)| good & ((b != b'\n') | (a == b'\r')))
 }
 
 #[cfg(test)]

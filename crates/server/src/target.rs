@@ -18,7 +18,7 @@ pub(crate) fn read<'a>(method: &str, target: &'a str) -> Option<Target<'a>> {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, ""),
     };
-    if !query.bytes().all(is_query) {
+    if !query.bytes().all(|b| QUERY[usize::from(b)]) {
         return None;
     }
     if path.starts_with('/') {
@@ -41,6 +41,10 @@ pub(crate) fn read<'a>(method: &str, target: &'a str) -> Option<Target<'a>> {
 
 /// Whether this is a host, with a port or without. User names are refused.
 pub(crate) fn is_authority(text: &[u8]) -> bool {
+    // Most are only a name.
+    if !text.is_empty() && text.iter().all(|&b| NAME[usize::from(b)]) {
+        return true;
+    }
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let (is_host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -49,27 +53,40 @@ pub(crate) fn is_authority(text: &[u8]) -> bool {
         }
         None => {
             let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-            (!name.is_empty() && name.bytes().all(is_name), port)
+            (!name.is_empty() && name.bytes().all(|b| NAME[usize::from(b)]), port)
         }
     };
     let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
     is_host && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
+/// Letters, digits and these characters, as a table: every byte of every request is looked up.
+const fn letters_digits_and(others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+}
+
 /// The characters of a name in RFC 3986, without the comma, at which some servers split a list, and without escapes, which
 /// others refuse in a host.
-fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=".contains(&byte)
-}
+static NAME: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=");
 
-fn is_path(path: &str) -> bool {
-    path.bytes().all(|b| b == b'/' || b == b':' || b == b'@' || b == b',' || b == b'%' || is_name(b))
-        && has_whole_escapes(path)
-}
+static PATH: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=/:@,%");
 
 /// The characters of a query: those of RFC 3986, and those that browsers do not encode.
-fn is_query(byte: u8) -> bool {
-    byte.is_ascii_graphic() && !b"\"#<>".contains(&byte)
+static QUERY: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=/:@,%?[]\\^`{|}");
+
+fn is_path(path: &str) -> bool {
+    path.bytes().all(|b| PATH[usize::from(b)]) && has_whole_escapes(path)
 }
 
 /// Whether two hexadecimal digits follow every `%`.
