@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -60,8 +61,28 @@ pub(crate) struct Admission {
     /// More than one token is in use up to this tick.
     several_until: Cell<u64>,
     /// The tokens of this tick.
-    tokens: RefCell<HashMap<TokenKey, OfTurn>>,
+    tokens: RefCell<HashMap<TokenKey, OfTurn, BuildHasherDefault<Spread>>>,
     waiting: RefCell<VecDeque<OfToken>>,
+}
+
+/// A hasher for the keys of tokens, which nobody outside chooses.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
+    }
+
+    fn write_usize(&mut self, key: usize) {
+        // 2^64 divided by the golden ratio. The upper half of the product depends on every bit of the key, and the table uses
+        // the lowest bits first.
+        self.0 = (self.0 ^ key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// How many lookups of a token were admitted in a turn.
