@@ -24,11 +24,16 @@ use crate::worker_clock::WorkerClock;
 /// A turn with at least this many requests waits once for more to arrive.
 const CROWD: usize = 6;
 
+/// How many turns with a crowd do not wait after one that waited for nothing.
+const TURNS_WITHOUT_WAIT: u32 = 7;
+
 pub(crate) struct Turn {
     clock: Rc<WorkerClock>,
     /// How long a request waits for its line to be written.
     patience: Duration,
     number: Cell<u64>,
+    /// How many turns with a crowd still do not wait for more.
+    no_wait: Cell<u32>,
     /// Requests that wait for the end of this turn before their answer is written.
     waiting: RefCell<Vec<Waker>>,
     /// Requests of this turn that wait for their lines.
@@ -55,6 +60,7 @@ impl Turn {
             clock,
             patience,
             number: Cell::new(0),
+            no_wait: Cell::new(0),
             waiting: RefCell::default(),
             recording: RefCell::default(),
             recorded: RefCell::default(),
@@ -81,8 +87,7 @@ impl Turn {
                 // that they are refused in time.
                 after_io().await;
             } else if asking >= CROWD {
-                // More requests have probably arrived, and one flush costs the same for all of them.
-                tokio::task::yield_now().await;
+                self.wait_for_more(asking).await;
             }
             self.number.update(|number| number + 1);
             self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
@@ -91,6 +96,18 @@ impl Turn {
                 self.recorded.borrow_mut().push_back(recording);
             }
             self.admission.end_turn();
+        }
+    }
+
+    /// Waits once for more requests: they have probably arrived, and one flush costs the same for all of them. If none had
+    /// arrived the last time, every client waits for its answer, and looking for more would cost a system call.
+    async fn wait_for_more(&self, asking: usize) {
+        if self.no_wait.get() > 0 {
+            return self.no_wait.update(|turns| turns - 1);
+        }
+        tokio::task::yield_now().await;
+        if self.asking() == asking {
+            self.no_wait.set(TURNS_WITHOUT_WAIT);
         }
     }
 
@@ -148,8 +165,12 @@ impl Turn {
             if self.number.get() != this {
                 return Poll::Ready(());
             }
-            self.waiting.borrow_mut().push(cx.waker().clone());
-            self.wake_turn_task();
+            let mut waiting = self.waiting.borrow_mut();
+            waiting.push(cx.waker().clone());
+            // The first one has woken it already.
+            if waiting.len() == 1 {
+                self.wake_turn_task();
+            }
             Poll::Pending
         })
         .await;

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use contactd_core::store::LocalRead;
 use contactd_tls::HandshakeQueue;
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{JoinHandle, LocalSet};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::App;
@@ -60,13 +61,21 @@ impl Worker {
     pub(crate) fn start<D: LocalRead>(number: usize, app: Arc<App<D>>) -> io::Result<Self> {
         let (sender, receiver) = unbounded_channel();
         let load = Arc::new(AtomicUsize::new(0));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let longest_wait = Arc::new(LongestWait::default());
         let (thread_load, thread_wait) = (Arc::clone(&load), Arc::clone(&longest_wait));
+        // The runtime of tasks that stay on their thread has to be made there.
+        let (started, has_started) = std::sync::mpsc::channel();
         let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            let local = LocalSet::new();
-            runtime.block_on(local.run_until(run(number, app, receiver, thread_load, thread_wait)));
+            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+            match runtime {
+                Ok(runtime) => {
+                    let _ = started.send(Ok(()));
+                    runtime.block_on(run(number, app, receiver, thread_load, thread_wait));
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
         })?;
+        has_started.recv().map_err(io::Error::other)??;
         Ok(Self { sender, load, longest_wait, thread })
     }
 
