@@ -13,8 +13,7 @@ use crate::head::Persistence;
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
-    content_type: &'static str,
-    /// Header lines that this kind of answer always has.
+    /// Complete header lines that this kind of answer always has, beginning with its type.
     fixed_lines: &'static str,
     headers: Vec<(&'static str, Cow<'static, str>)>,
     body: Bytes,
@@ -23,27 +22,21 @@ pub(crate) struct Answer {
 /// Bodies larger than this are not copied.
 const LARGE: usize = 4 * 1024;
 
-const NOT_STORED: &str = "cache-control: no-store\r\n";
+const JSON: &str = "content-type: application/json\r\ncache-control: no-store\r\n";
 
 /// A JSON answer, which caches must not store.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    Answer {
-        status,
-        content_type: "application/json",
-        fixed_lines: NOT_STORED,
-        headers: Vec::new(),
-        body: body.into(),
-    }
+    Answer { status, fixed_lines: JSON, headers: Vec::new(), body: body.into() }
 }
 
-/// Any other answer. `fixed_lines` are complete header lines, each with its line end.
-pub(crate) fn of_type(content_type: &'static str, fixed_lines: &'static str, body: Bytes) -> Answer {
-    Answer { status: StatusCode::OK, content_type, fixed_lines, headers: Vec::new(), body }
+/// Any other answer. `fixed_lines` are complete header lines, each with its line end, beginning with the content type.
+pub(crate) fn of_type(fixed_lines: &'static str, body: Bytes) -> Answer {
+    Answer { status: StatusCode::OK, fixed_lines, headers: Vec::new(), body }
 }
 
 /// An answer that has no body, and so no type and no length.
 pub(crate) fn without_body(status: StatusCode) -> Answer {
-    Answer { status, content_type: "", fixed_lines: "", headers: Vec::new(), body: Bytes::new() }
+    Answer { status, fixed_lines: "", headers: Vec::new(), body: Bytes::new() }
 }
 
 pub(crate) fn body(shape: &impl Serialize) -> Vec<u8> {
@@ -54,7 +47,8 @@ pub(crate) fn body(shape: &impl Serialize) -> Vec<u8> {
 /// The parts that are in every answer.
 pub(crate) struct Envelope<'a> {
     pub(crate) request_id: &'a str,
-    pub(crate) date: &'a str,
+    /// The line with the date, and the empty line after it.
+    pub(crate) end: &'a str,
     pub(crate) connection: Persistence,
     /// The request was HEAD: headers are sent as usual, but no body.
     pub(crate) head_only: bool,
@@ -77,11 +71,11 @@ impl Answer {
     #[must_use]
     pub(crate) fn write(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<Bytes> {
         let mut text = |parts: &[&str]| parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
-        let reason = self.status.canonical_reason().unwrap_or_default();
-        text(&["HTTP/1.1 ", self.status.as_str(), " ", reason, "\r\n"]);
-        let has_body = self.status != StatusCode::NO_CONTENT;
-        if has_body {
-            text(&["content-type: ", self.content_type, "\r\n"]);
+        if self.status == StatusCode::OK {
+            text(&["HTTP/1.1 200 OK\r\n"]);
+        } else {
+            let reason = self.status.canonical_reason().unwrap_or_default();
+            text(&["HTTP/1.1 ", self.status.as_str(), " ", reason, "\r\n"]);
         }
         text(&[self.fixed_lines, envelope.cors_lines]);
         for (name, value) in &self.headers {
@@ -93,10 +87,10 @@ impl Answer {
             Persistence::Closes => text(&["connection: close\r\n"]),
         }
         text(&[header::REQUEST_ID, ": ", envelope.request_id]);
-        if has_body {
+        if self.status != StatusCode::NO_CONTENT {
             text(&["\r\ncontent-length: ", itoa::Buffer::new().format(self.body.len())]);
         }
-        text(&["\r\ndate: ", envelope.date, "\r\n\r\n"]);
+        text(&[envelope.end]);
         if envelope.head_only {
             return None;
         }

@@ -45,13 +45,13 @@ pub(crate) struct Reloadable {
     pub(crate) networks: Networks,
     pub(crate) cors: Cors,
     /// The limits of requests per client address, if there are any.
-    pub(crate) client_limits: Option<Arc<RequestLimits>>,
+    pub(crate) client_limits: Option<RequestLimits>,
 }
 
 impl Reloadable {
     fn new(settings: Settings, networks: Networks, before: Option<&Self>) -> Self {
         let cors = Cors::new(&settings.allow_origins);
-        let client_limits = before.and_then(|before| before.client_limits.as_deref());
+        let client_limits = before.and_then(|before| before.client_limits.as_ref());
         let client_limits = RequestLimits::new(&settings.clients, client_limits);
         Self { settings, networks, cors, client_limits }
     }
@@ -101,9 +101,14 @@ impl<D: LocalRead> App<D> {
         Self { tls, ..self }
     }
 
-    /// The settings and networks of this moment. Do not keep them across an `await`.
+    /// The settings and networks of this moment. Do not keep them across an `await`: a request has its own.
     pub(crate) fn now(&self) -> Guard<Arc<Reloadable>> {
         self.reloadable.load()
+    }
+
+    /// The settings and networks for a request that begins now.
+    pub(crate) fn for_request(&self) -> Arc<Reloadable> {
+        self.reloadable.load_full()
     }
 
     /// Replaces the networks, and the settings that can change while the service runs. Every request that begins

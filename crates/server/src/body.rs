@@ -87,6 +87,9 @@ impl<'a, S: Stream> Body<'a, S> {
 
     /// The whole body. A timer is only set if parts of the body are still missing.
     pub(crate) async fn read(&mut self, limit: usize, timeout: Duration) -> Result<&[u8], Refusal> {
+        if let Some(whole) = self.whole(limit) {
+            return Ok(whole);
+        }
         let awaited = self.awaited;
         let found = {
             let mut reading = pin!(self.find_end(limit));
@@ -105,6 +108,22 @@ impl<'a, S: Stream> Body<'a, S> {
             (Framing::Length(_), End::Arrived(len)) => &self.arrived[..len],
             _ => &self.joined,
         })
+    }
+
+    /// The body, if all of it arrived with the head and it is within the limit.
+    fn whole(&mut self, limit: usize) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.declared_len()?).ok().filter(|&length| length <= limit)?;
+        let whole = self.arrived.get(..length)?;
+        self.end = End::Arrived(length);
+        Some(whole)
+    }
+
+    /// Where the next request begins, if this body has ended with the bytes that arrived with its head.
+    pub(crate) fn end_arrived(&self) -> Option<usize> {
+        match self.end {
+            End::Arrived(len) => Some(len),
+            End::NotFound | End::Later => None,
+        }
     }
 
     /// Whether the rest of the body can be read and discarded: it is within the limit, and the client will
@@ -137,11 +156,10 @@ impl<'a, S: Stream> Body<'a, S> {
                 if length > limit {
                     return Err(Refusal::TooLarge);
                 }
-                if length > self.arrived.len() {
-                    return self.read_rest(length).await;
+                if self.whole(limit).is_some() {
+                    return Ok(());
                 }
-                self.end = End::Arrived(length);
-                Ok(())
+                self.read_rest(length).await
             }
             Framing::Chunked => self.read_chunks(limit).await,
         }

@@ -37,14 +37,14 @@ pub(crate) struct RequestLimits {
 
 impl RequestLimits {
     /// The limits of requests, if there are any. What was used of the limits before counts on, unless a rate has changed.
-    pub(crate) fn new(limits: &ClientLimits, before: Option<&Self>) -> Option<Arc<Self>> {
+    pub(crate) fn new(limits: &ClientLimits, before: Option<&Self>) -> Option<Self> {
         let rates = |limits: &ClientLimits| (limits.failed_authorizations, limits.misses);
         if rates(limits) == (None, None) {
             return None;
         }
         let same = before.filter(|before| rates(&before.limits) == rates(limits));
         let table = same.map(|before| Arc::clone(&before.table)).unwrap_or_default();
-        Some(Arc::new(Self { limits: limits.clone(), table }))
+        Some(Self { limits: limits.clone(), table })
     }
 }
 
@@ -97,7 +97,7 @@ impl Clients {
 
 /// The client of a request, if requests are limited by address. Its address is only found out when it is needed.
 pub(crate) struct Client<'a> {
-    pub(crate) limits: Arc<RequestLimits>,
+    pub(crate) limits: &'a RequestLimits,
     pub(crate) clients: &'a Clients,
     pub(crate) peer: Peer,
     /// The head of the request, as it was received.
@@ -106,7 +106,7 @@ pub(crate) struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn buckets(&self, now: Timestamp) -> Arc<Buckets> {
-        let RequestLimits { limits, table } = &*self.limits;
+        let RequestLimits { limits, table } = self.limits;
         table.find(ClientAddress::of_request(self.peer, self.head, limits.proxies.as_ref()), now)
     }
 

@@ -248,7 +248,7 @@ enum EndedBy {
 
 /// Answers the requests on a connection in order, until the last one.
 async fn answer_all<D: LocalRead>(
-    app: &Arc<App<D>>,
+    app: &App<D>,
     stream: &mut impl Stream,
     peer: Peer,
     exchange: &Exchange,
@@ -257,8 +257,11 @@ async fn answer_all<D: LocalRead>(
     let mut input = Vec::with_capacity(BUFFER);
     let mut output = Vec::with_capacity(BUFFER);
     loop {
-        let most = app.now().settings.max_head;
-        let next = match head::parse(&input, most) {
+        let parsed = match &*input {
+            [] => Parsed::Partial,
+            begun => head::parse(begun, app.now().settings.max_head),
+        };
+        let next = match parsed {
             Parsed::Partial => {
                 // Line ends between two requests do not begin a request.
                 if input.iter().any(|b| !matches!(b, b'\r' | b'\n')) {
@@ -283,9 +286,14 @@ async fn answer_all<D: LocalRead>(
                 if answered.connection == Persistence::Closes {
                     return Ok(EndedBy::Server);
                 }
-                exchange.skipping_begins();
-                let most = app.now().settings.max_body;
-                match answered.body.skip(most).await {
+                let next = match answered.body.end_arrived() {
+                    Some(len) => Some(Next::Arrived(len)),
+                    None => {
+                        exchange.skipping_begins();
+                        answered.body.skip(app.now().settings.max_body).await
+                    }
+                };
+                match next {
                     Some(Next::Arrived(behind)) => Next::Arrived(head.len + behind),
                     Some(later) => later,
                     None => return Ok(EndedBy::Server),

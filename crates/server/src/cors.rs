@@ -3,8 +3,6 @@
 //! The header lines for each allowed origin are made when the configuration is read, so a request only compares its `Origin` and copies
 //! them. Without allowed origins, nothing is compared.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 
 use crate::Origin;
@@ -23,7 +21,7 @@ const EXPOSED: &str =
 const MAX_AGE: &str = "7200";
 
 pub(crate) struct Cors {
-    allowed: Vec<Arc<AllowedOrigin>>,
+    allowed: Vec<AllowedOrigin>,
 }
 
 /// An allowed origin, with the complete header lines of answers to it.
@@ -35,13 +33,13 @@ pub(crate) struct AllowedOrigin {
 
 impl Cors {
     pub(crate) fn new(origins: &[Origin]) -> Self {
-        Self { allowed: origins.iter().cloned().map(AllowedOrigin::new).map(Arc::new).collect() }
+        Self { allowed: origins.iter().cloned().map(AllowedOrigin::new).collect() }
     }
 
     /// The allowed origin that a request comes from. Browsers send exactly one.
-    pub(crate) fn find(&self, origin: Field<'_>) -> Option<Arc<AllowedOrigin>> {
+    pub(crate) fn find(&self, origin: Field<'_>) -> Option<&AllowedOrigin> {
         let Field::Once(origin) = origin else { return None };
-        self.allowed.iter().find(|allowed| allowed.origin.as_str().as_bytes() == origin).cloned()
+        self.allowed.iter().find(|allowed| allowed.origin.as_str().as_bytes() == origin)
     }
 }
 

@@ -13,11 +13,20 @@ const STYLE: &str =
     concat!(include_str!("../../../assets/base.css"), "\n", include_str!("../assets/docs.css"));
 const SCRIPT: &str = include_str!("../assets/docs.js");
 
-const POLICY: &str = "cache-control: no-cache\r\n\
-    content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
-    referrer-policy: no-referrer\r\n\
-    x-content-type-options: nosniff\r\n";
+/// The header lines of an asset of this type.
+macro_rules! lines {
+    ($content_type:literal) => {
+        concat!(
+            "content-type: ",
+            $content_type,
+            "\r\ncache-control: no-cache\r\n\
+            content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+            img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+            referrer-policy: no-referrer\r\n\
+            x-content-type-options: nosniff\r\n"
+        )
+    };
+}
 
 /// Leads a person who opens the address of the service in a browser to the page.
 pub(crate) fn redirect<D: LocalRead>(app: &App<D>) -> Answer {
@@ -30,25 +39,21 @@ pub(crate) fn redirect<D: LocalRead>(app: &App<D>) -> Answer {
 }
 
 pub(crate) fn page() -> Answer {
-    asset("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))
+    answer::of_type(lines!("text/html; charset=utf-8"), Bytes::from_static(PAGE.as_bytes()))
 }
 
 pub(crate) fn style() -> Answer {
-    asset("text/css; charset=utf-8", Bytes::from_static(STYLE.as_bytes()))
+    answer::of_type(lines!("text/css; charset=utf-8"), Bytes::from_static(STYLE.as_bytes()))
 }
 
 pub(crate) fn script() -> Answer {
-    asset("text/javascript; charset=utf-8", Bytes::from_static(SCRIPT.as_bytes()))
+    answer::of_type(lines!("text/javascript; charset=utf-8"), Bytes::from_static(SCRIPT.as_bytes()))
 }
 
 pub(crate) fn openapi_json<D: LocalRead>(app: &App<D>) -> Answer {
-    asset("application/json", app.openapi_json.clone())
+    answer::of_type(lines!("application/json"), app.openapi_json.clone())
 }
 
 pub(crate) fn openapi_yaml<D: LocalRead>(app: &App<D>) -> Answer {
-    asset("application/yaml", app.openapi_yaml.clone())
-}
-
-fn asset(content_type: &'static str, body: Bytes) -> Answer {
-    answer::of_type(content_type, POLICY, body)
+    answer::of_type(lines!("application/yaml"), app.openapi_yaml.clone())
 }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::LocalRead;
 use contactd_core::{
-    Allowance, Allowances, Caller, ContactValue, Kind, LimitExceeded, LookupError, NotACaller, Profile,
-    Request, Timestamp,
+    Allowance, Allowances, Caller, ContactValue, Kind, LimitExceeded, LookupError, Networks, NotACaller,
+    Profile, Request, Timestamp,
 };
 use http::StatusCode;
 
 use crate::answer::{self, Answer};
+use crate::app::Reloadable;
 use crate::body::Body;
 use crate::clients::Client;
 use crate::head::{Field, Head};
@@ -34,7 +35,8 @@ pub(crate) async fn fetch<D: LocalRead>(
     recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
     // Do not wait for a body whose declared length is over the limit.
-    if body.declared_len().is_some_and(|length| length > app.now().settings.max_body as u64) {
+    let Reloadable { settings, networks, .. } = recorder.configured;
+    if body.declared_len().is_some_and(|length| length > settings.max_body as u64) {
         return Err(Refusal::TooLarge);
     }
     let now = request.at;
@@ -58,12 +60,8 @@ pub(crate) async fn fetch<D: LocalRead>(
         return Err(Refusal::Encoded);
     }
     let has_arrived = body.has_arrived();
-    let (most, patience) = {
-        let settings = &app.now().settings;
-        (settings.max_body, settings.body_timeout)
-    };
-    let body = body.read(most, patience).await?;
-    let profile = profile(app, operation, body)?;
+    let body = body.read(settings.max_body, settings.body_timeout).await?;
+    let profile = profile(networks, operation, body)?;
     let arrived = if has_arrived { recorder.started } else { Instant::now() };
     let has_waited = recorder.turn.admit(caller.key(), arrived).await?;
     let later = || {
@@ -75,7 +73,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     let is_at_once = has_arrived && !has_waited && units.since.is_none();
     let mut request = if is_at_once { request } else { later()? };
     let profile = &*recorder.profile.insert(profile);
-    let _place = app.places.take(caller, app.now().settings.max_in_flight).ok_or(Refusal::Overloaded)?;
+    let _place = app.places.take(caller, settings.max_in_flight).ok_or(Refusal::Overloaded)?;
     // Before anything is read, like a unit of the quota. What is not a miss goes back.
     let miss = misses.map(|misses| misses.reserve(request.at)).transpose()?;
     let looked_up = loop {
@@ -125,8 +123,10 @@ impl AwaitedUnits {
     }
 }
 
-/// The client and the caller of a request and its profile, and whether the request is recorded in the journal.
+/// The settings, the client and the caller of a request and its profile, and whether the request is recorded in the journal.
 pub(crate) struct Recorder<'a> {
+    /// The settings and networks for this request.
+    pub(crate) configured: &'a Reloadable,
     /// The client, if requests are limited by address.
     pub(crate) client: Option<Client<'a>>,
     /// The caller, once known.
@@ -168,11 +168,10 @@ const fn kind(operation: Operation) -> Kind {
     }
 }
 
-fn profile<D: LocalRead>(app: &App<D>, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
+fn profile(networks: &Networks, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
     let url = submission::profile_url(body)
         .map_err(|fault| Refusal::invalid(operation, &fault.submitted, fault.reason))?;
-    app.now()
-        .networks
+    networks
         .canonicalize(&url)
         .map_err(|reason| Refusal::invalid(operation, &Submitted::Text(url), invalid_reason(reason)))
 }
@@ -188,8 +187,11 @@ fn found(operation: Operation, value: &ContactValue, profile: &Profile) -> Answe
 
 /// Whether the content type is JSON, with any parameters. A missing header counts as JSON.
 fn is_json(content_type: Field<'_>) -> bool {
-    let Field::Once(value) = content_type else {
-        return content_type == Field::Absent;
+    let value = match content_type {
+        // As nearly every client writes it.
+        Field::Absent | Field::Once(b"application/json") => return true,
+        Field::Once(value) => value,
+        Field::Repeated => return false,
     };
     let end = value.iter().position(|&b| b == b';').unwrap_or(value.len());
     let essence = value[..end].trim_ascii();
@@ -202,6 +204,9 @@ fn is_json(content_type: Field<'_>) -> bool {
 
 /// Adds `RateLimit` and `RateLimit-Policy` if the token has limits.
 pub(crate) fn tell_allowances(answer: &mut Answer, allowances: Allowances) {
+    if allowances == Allowances::default() {
+        return;
+    }
     let (mut policy, mut left) = (String::new(), String::new());
     for Allowance { name, limit, window, remaining, reset } in
         [allowances.rate, allowances.quota].into_iter().flatten()
@@ -211,10 +216,8 @@ pub(crate) fn tell_allowances(answer: &mut Answer, allowances: Allowances) {
         let _ = write!(policy, "{comma}\"{name}\";q={limit};w={window}");
         let _ = write!(left, "{comma}\"{name}\";r={remaining};t={reset}");
     }
-    if !policy.is_empty() {
-        answer.add_header(header::RATE_LIMIT_POLICY, policy);
-        answer.add_header(header::RATE_LIMIT, left);
-    }
+    answer.add_header(header::RATE_LIMIT_POLICY, policy);
+    answer.add_header(header::RATE_LIMIT, left);
 }
 
 /// Identifies the caller. Its scopes are not checked here. A node without a lease may not have heard of a token yet, so an unknown

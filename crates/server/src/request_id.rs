@@ -11,45 +11,48 @@ use crate::head::Field;
 const MAX_CHARS: usize = 128;
 
 /// The id of a request.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestId<'a> {
     Given(&'a str),
-    Made([u8; Hyphenated::LENGTH]),
+    Made(&'a str),
 }
+
+/// Where the text of a new id is kept.
+pub(crate) type Text = [u8; Hyphenated::LENGTH];
+
+/// No text yet.
+pub(crate) const EMPTY: Text = [0; Hyphenated::LENGTH];
 
 impl<'a> RequestId<'a> {
     /// The id from the request if it is 1 to 128 visible ASCII characters, otherwise a new one.
-    pub(crate) fn of(given: Field<'a>, now: Timestamp) -> Self {
+    pub(crate) fn of(given: Field<'a>, now: Timestamp, text: &'a mut Text) -> Self {
         match given {
             Field::Once(id) if is_acceptable(id) => {
-                std::str::from_utf8(id).map_or_else(|_| Self::new(now), Self::Given)
+                std::str::from_utf8(id).map_or_else(|_| Self::new(now, text), Self::Given)
             }
-            _ => Self::new(now),
+            _ => Self::new(now, text),
         }
     }
 
     /// Generates a new id.
-    pub(crate) fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp, text: &'a mut Text) -> Self {
         let millis = u64::try_from(now.millis()).unwrap_or(0);
         let id = uuid::Builder::from_unix_timestamp_millis(millis, &random()).into_uuid();
-        let mut text = [0; Hyphenated::LENGTH];
-        id.hyphenated().encode_lower(&mut text);
-        Self::Made(text)
+        Self::Made(id.hyphenated().encode_lower(text))
     }
 
     /// Whether it can be recorded as it is: as a UUID, a ULID or 16 to 64 hexadecimal digits. Anything else may
     /// contain personal data.
-    pub(crate) fn is_recordable(&self) -> bool {
+    pub(crate) fn is_recordable(self) -> bool {
         match self {
             Self::Given(id) => is_uuid(id) || is_ulid(id) || is_hex(id),
             Self::Made(_) => true,
         }
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(self) -> &'a str {
         match self {
-            Self::Given(id) => id,
-            Self::Made(id) => std::str::from_utf8(id).unwrap_or_default(),
+            Self::Given(id) | Self::Made(id) => id,
         }
     }
 }
@@ -102,7 +105,7 @@ mod tests {
     use uuid::Uuid;
 
     fn of(given: Field<'_>) -> String {
-        RequestId::of(given, Timestamp::from_seconds(1_800_000_000)).as_str().to_owned()
+        RequestId::of(given, Timestamp::from_seconds(1_800_000_000), &mut EMPTY.clone()).as_str().to_owned()
     }
 
     #[test]
@@ -130,7 +133,7 @@ mod tests {
         ] {
             assert!(!given(bad), "{bad}");
         }
-        assert!(RequestId::new(Timestamp::from_seconds(1)).is_recordable());
+        assert!(RequestId::new(Timestamp::from_seconds(1), &mut EMPTY.clone()).is_recordable());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What is done for every request.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,7 +16,7 @@ use crate::clients::Client;
 use crate::fetch::Recorder;
 use crate::head::{Head, Persistence};
 use crate::refusal::Refusal;
-use crate::request_id::RequestId;
+use crate::request_id::{self, RequestId};
 use crate::route::Route;
 use crate::stream::Stream;
 use crate::turn::Turn;
@@ -37,7 +36,7 @@ pub(crate) struct Answered<'a, S> {
 
 /// Appends the answer to one request to `out`. There is always an answer, and it always has a request id.
 pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
-    app: &Arc<App<D>>,
+    app: &App<D>,
     peer: Peer,
     head: &Head<'_>,
     mut body: Body<'a, S>,
@@ -46,21 +45,22 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     out: &mut Vec<u8>,
 ) -> Answered<'a, S> {
     let started = Instant::now();
+    let configured = &*app.for_request();
     let now = app.clock.now();
-    let id = RequestId::of(head.request_id, now);
-    let configured = app.now();
+    let (mut id_text, mut own_text) = (request_id::EMPTY, request_id::EMPTY);
+    let id = RequestId::of(head.request_id, now, &mut id_text);
     let allowed_origin = configured.cors.find(head.origin);
     let is_preflight = allowed_origin.is_some() && cors::is_preflight(head);
     let route = Route::find(configured.settings.base_path.as_str(), head.path);
-    let limits = configured.client_limits.clone();
-    drop(configured);
+    let limits = configured.client_limits.as_ref();
     let client = limits.map(|limits| Client { limits, clients: &app.clients, peer, head: head.bytes });
     // What is recorded must not become a place for personal data.
-    let own = (!id.is_recordable()).then(|| RequestId::new(now));
-    let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));
-    let recorded = own.as_ref().unwrap_or(&id);
+    let own = (!id.is_recordable()).then(|| RequestId::new(now, &mut own_text));
+    let given_id = own.map(|_| app.lookups.id_digest(id.as_str()));
+    let recorded = own.unwrap_or(id);
     let request = Request { id: recorded.as_str(), given_id, at: now };
-    let mut recorder = Recorder { client, caller: None, profile: None, is_recorded: false, turn, started };
+    let mut recorder =
+        Recorder { configured, client, caller: None, profile: None, is_recorded: false, turn, started };
 
     let answering = answer(app, route, is_preflight, head, &mut body, request, &mut recorder);
     let answered = AssertUnwindSafe(answering).catch_unwind().await.unwrap_or(Err(Refusal::Panicked));
@@ -95,19 +95,19 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
         }
         fetch::tell_allowances(&mut answer, caller.allowances(now));
     }
-    let stays = !closes && body.can_be_skipped(app.now().settings.max_body) && !app.is_stopping();
+    let stays = !closes && body.can_be_skipped(configured.settings.max_body) && !app.is_stopping();
     let connection = if stays { head.connection } else { Persistence::Closes };
-    if app.now().settings.access_log {
+    if configured.settings.access_log {
         access::log(recorded.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
     }
     let head_only = head.method == "HEAD";
-    let cors_lines = allowed_origin.as_ref().map_or("", |allowed| match is_preflight {
+    let cors_lines = allowed_origin.map_or("", |allowed| match is_preflight {
         true => &allowed.preflight_lines,
         false => &allowed.lines,
     });
-    let date = &clock.date();
+    let end = &clock.end_of_head();
     let large =
-        answer.write(&Envelope { request_id: id.as_str(), date, connection, head_only, cors_lines }, out);
+        answer.write(&Envelope { request_id: id.as_str(), end, connection, head_only, cors_lines }, out);
     Answered { connection, body, large, is_turn_over: is_recorded }
 }
 
@@ -118,7 +118,8 @@ pub(crate) fn refuse_unread<D: LocalRead>(
     clock: &WorkerClock,
     out: &mut Vec<u8>,
 ) {
-    let id = RequestId::new(app.clock.now());
+    let mut id_text = request_id::EMPTY;
+    let id = RequestId::new(app.clock.now(), &mut id_text);
     let outcome = app.metrics.record(None, Some(refusal.code()), Duration::ZERO);
     let answer = refusal.answer();
     if app.now().settings.access_log {
@@ -127,7 +128,7 @@ pub(crate) fn refuse_unread<D: LocalRead>(
     let connection = Persistence::Closes;
     let envelope = Envelope {
         request_id: id.as_str(),
-        date: &clock.date(),
+        end: &clock.end_of_head(),
         connection,
         head_only: false,
         cors_lines: "",
@@ -137,7 +138,7 @@ pub(crate) fn refuse_unread<D: LocalRead>(
 }
 
 async fn answer<D: LocalRead>(
-    app: &Arc<App<D>>,
+    app: &App<D>,
     route: Option<Route>,
     is_preflight: bool,
     head: &Head<'_>,
@@ -154,7 +155,9 @@ async fn answer<D: LocalRead>(
     }
     route.check_method(head.method)?;
     Ok(match route {
-        Route::Fetch(operation) => return fetch::fetch(app, operation, head, body, request, recorder).await,
+        Route::Fetch(operation) => {
+            return fetch::fetch(app, operation, head, body, request, recorder).await;
+        }
         Route::Root => docs::redirect(app),
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),

@@ -10,13 +10,14 @@ pub(crate) struct WorkerClock {
     /// The time since the worker started.
     elapsed: Cell<Duration>,
     second: Cell<i64>,
-    /// The time in the format of the Date header.
-    date: RefCell<String>,
+    /// The end of the head of an answer: the line with the date, and the empty line after it.
+    end_of_head: RefCell<String>,
 }
 
 impl WorkerClock {
     pub(crate) fn new(now: Timestamp) -> Self {
-        let clock = Self { elapsed: Cell::default(), second: Cell::new(i64::MIN), date: RefCell::default() };
+        let clock =
+            Self { elapsed: Cell::default(), second: Cell::new(i64::MIN), end_of_head: RefCell::default() };
         clock.set(Duration::ZERO, now);
         clock
     }
@@ -26,16 +27,17 @@ impl WorkerClock {
         self.elapsed.get()
     }
 
-    /// The value of the Date header.
-    pub(crate) fn date(&self) -> Ref<'_, str> {
-        Ref::map(self.date.borrow(), String::as_str)
+    /// The end of the head of an answer, after the line before it: the line with the date, and the empty line after it.
+    pub(crate) fn end_of_head(&self) -> Ref<'_, str> {
+        Ref::map(self.end_of_head.borrow(), String::as_str)
     }
 
     pub(crate) fn set(&self, elapsed: Duration, now: Timestamp) {
         self.elapsed.set(elapsed);
         if self.second.replace(now.seconds()) != now.seconds() {
             let since_1970 = Duration::from_secs(u64::try_from(now.seconds()).unwrap_or(0));
-            self.date.replace(httpdate::fmt_http_date(UNIX_EPOCH + since_1970));
+            let date = httpdate::fmt_http_date(UNIX_EPOCH + since_1970);
+            self.end_of_head.replace(format!("\r\ndate: {date}\r\n\r\n"));
         }
     }
 }
