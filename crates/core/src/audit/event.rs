@@ -175,10 +175,14 @@ pub enum Fate {
 
 /// Tells what happened to a line.
 #[derive(Clone, Debug)]
-pub struct Ticket {
-    batch: Arc<Batch>,
-    /// The index of the line in its batch.
-    line: u32,
+pub struct Ticket(Line);
+
+#[derive(Clone, Debug)]
+enum Line {
+    /// It was settled without a batch, written or not.
+    Settled(bool),
+    /// A line of a batch, with its index there.
+    OfBatch(Arc<Batch>, u32),
 }
 
 /// Lines that are written together: all of them, or none.
@@ -208,7 +212,7 @@ impl Batch {
 
     /// The ticket of one of its lines.
     pub fn ticket(self: &Arc<Self>, line: u32) -> Ticket {
-        Ticket { batch: Arc::clone(self), line }
+        Ticket(Line::OfBatch(Arc::clone(self), line))
     }
 
     /// Decides the final fate of all lines, and wakes the tasks that wait. Returns the lines that were given up:
@@ -241,35 +245,43 @@ impl Batch {
 impl Ticket {
     /// A ticket that is already settled.
     pub fn settled(is_written: bool) -> Self {
-        let batch = Batch::begin();
-        batch.settle(is_written);
-        batch.ticket(0)
+        Self(Line::Settled(is_written))
     }
 
     /// Whether both lines are in the same batch.
     pub fn shares_fate_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.batch, &other.batch)
+        matches!((&self.0, &other.0), (Line::OfBatch(batch, _), Line::OfBatch(other, _)) if Arc::ptr_eq(batch, other))
     }
 
     /// What has happened to the line so far.
     pub fn fate(&self) -> Fate {
-        self.batch.fate()
+        match &self.0 {
+            Line::Settled(true) => Fate::Written,
+            Line::Settled(false) => Fate::Failed,
+            Line::OfBatch(batch, _) => batch.fate(),
+        }
     }
 
     /// The number of the line in the journal, if it is written.
     pub fn number(&self) -> Option<u64> {
-        let is_written = self.fate() == Fate::Written;
-        is_written.then(|| self.batch.first.load(Ordering::Relaxed) + u64::from(self.line))
+        match &self.0 {
+            Line::OfBatch(batch, line) if batch.fate() == Fate::Written => {
+                Some(batch.first.load(Ordering::Relaxed) + u64::from(*line))
+            }
+            Line::OfBatch(..) | Line::Settled(_) => None,
+        }
     }
 
     /// Whether the line is written. A line that is not decided yet is given up: it counts as failed, and
     /// [`Batch::settle`] reports it to the journal.
     pub fn is_written(&self) -> bool {
-        if self.fate() == Fate::Waiting {
-            let mut claims = self.batch.claims.lock();
+        if let Line::OfBatch(batch, line) = &self.0
+            && batch.fate() == Fate::Waiting
+        {
+            let mut claims = batch.claims.lock();
             // It may have been settled just before the lock was taken.
-            if self.fate() == Fate::Waiting {
-                claims.given_up.push(self.line);
+            if batch.fate() == Fate::Waiting {
+                claims.given_up.push(*line);
                 return false;
             }
         }
@@ -279,11 +291,12 @@ impl Ticket {
     /// Ready when the fate is decided; until then, registers the task to be woken. A task that polls many
     /// tickets is woken once per batch.
     pub fn poll_settled(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.fate() != Fate::Waiting {
+        let Line::OfBatch(batch, _) = &self.0 else { return Poll::Ready(()) };
+        if batch.fate() != Fate::Waiting {
             return Poll::Ready(());
         }
-        let mut claims = self.batch.claims.lock();
-        if self.fate() != Fate::Waiting {
+        let mut claims = batch.claims.lock();
+        if batch.fate() != Fate::Waiting {
             return Poll::Ready(());
         }
         if !claims.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
