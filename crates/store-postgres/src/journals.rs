@@ -21,15 +21,12 @@ const CHUNK: usize = 5_000;
 /// How many lines one transaction removes.
 const REMOVED: i64 = 20_000;
 
-/// In how many lines at the end of a copy an entry is looked for.
-const SEARCHED: i64 = 20_000;
-
-const FIND_ENTRIES: &str = "SELECT entry, node, seq FROM (
-        SELECT node, lines.seq, substring(line FROM '\"entry\":\"([0-9a-f]+)\"') AS entry
-        FROM (SELECT DISTINCT ON (node) id, node, seq FROM journal_copies ORDER BY node, id DESC) AS last
-        JOIN journal_lines AS lines ON copy = id AND lines.seq > last.seq - $2
-        WHERE line LIKE '%\"actor\":%'
-    ) AS actions WHERE entry = ANY($1)";
+/// By the index of entries, in the newest copy of each node.
+const FIND_ENTRIES: &str =
+    "SELECT substring(line FROM '\"entry\":\"([0-9a-f]+)\"'), node, lines.seq
+    FROM journal_lines AS lines JOIN journal_copies AS copies ON copies.id = lines.copy
+    WHERE line LIKE '%\"actor\":%' AND substring(line FROM '\"entry\":\"([0-9a-f]+)\"') = ANY($1)
+        AND NOT EXISTS (SELECT 1 FROM journal_copies AS later WHERE later.node = copies.node AND later.id > copies.id)";
 const LAST: &str =
     "SELECT id, segment, \"offset\", seq, chain FROM journal_copies WHERE node = $1 ORDER BY id DESC LIMIT 1";
 const BEGIN: &str = "INSERT INTO journal_copies (node, name)
@@ -159,7 +156,7 @@ impl JournalCopies for PostgresStore {
     }
 
     async fn find_copied(&self, ids: &[String]) -> Stored<Vec<EntryPlace>> {
-        let rows = self.database.query(FIND_ENTRIES, &[&ids, &SEARCHED]).await?;
+        let rows = self.database.query(FIND_ENTRIES, &[&ids]).await?;
         Ok(rows.iter().map(place).collect())
     }
 

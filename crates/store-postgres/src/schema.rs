@@ -11,6 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("../schema/journal-lists.sql"),
     include_str!("../schema/sealed.sql"),
     include_str!("../schema/node-reports.sql"),
+    include_str!("../schema/journal-entries.sql"),
 ];
 
 /// The names of all tables.
