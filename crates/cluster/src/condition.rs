@@ -19,7 +19,7 @@ pub fn database_findings(looked: Result<Condition, StoreError>) -> (Vec<Finding>
         }
     };
     if let Some(obstacle) = condition.obstacle() {
-        let advice = "until then no change is made, and nodes answer 503 when their leases end. Tokens and opt-outs were not checked";
+        let advice = "until then changes wait or fail; a node answers lookups as long as it can renew its lease (readyz says so). Tokens and opt-outs were not checked";
         return (vec![Finding::fail("database", obstacle, advice)], None);
     }
     let mut findings = vec![Finding::ok("database", "it answers, and takes changes".to_owned())];

@@ -152,7 +152,13 @@ impl Nodes {
             }
         };
         let serving = nodes.iter().filter(|node| node.state == NodeState::Serving).count();
+        let runs = nodes.iter().any(|node| node.state == NodeState::Unready);
         let mut findings = vec![match serving {
+            0 if runs => Finding::warn(
+                "cluster",
+                "no node answers lookups".to_owned(),
+                "do what is said of the node below; it need not be started again",
+            ),
             0 => Finding::warn("cluster", "no node serves".to_owned(), "start one with contactd serve"),
             _ => Finding::ok("cluster", format!("{serving} of {} nodes serve", nodes.len())),
         }];
@@ -185,7 +191,7 @@ impl Nodes {
                     "node {name} holds {} opt-outs or ends of tokens that the database has lost: other nodes do not have them",
                     node.held
                 );
-                let advice = "keep its data directory, and run contactd node reconcile on its machine";
+                let advice = "keep its data directory; on its machine, contactd node reconcile shows them, and with --yes puts them back";
                 findings.push(Finding::fail("cluster", message, advice));
             }
             if node.state == NodeState::Serving && node.access_behind + node.details_behind > 0 {

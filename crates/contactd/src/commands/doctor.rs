@@ -115,7 +115,7 @@ async fn state_findings(database: &dyn Maintenance) -> Vec<Finding> {
     };
     match checked.await {
         Ok(findings) if findings.is_empty() => {
-            let message = "tokens, opt-outs and accounts are those that contactd stored";
+            let message = "nobody has changed tokens, opt-outs or accounts in the database by hand";
             vec![Finding::ok("state", message.to_owned())]
         }
         Ok(findings) => findings,
