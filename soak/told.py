@@ -49,9 +49,9 @@ CLOSE_CONNECTIONS = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHE
 @dataclasses.dataclass
 class Fault:
     make: callable
-    # What doctor has to say, and the first line of the log.
+    # What doctor has to say, and the first line of the log: one of these.
     doctor: str
-    log: str
+    log: str | tuple
     nodes: int = 1
     lease: int = LEASE
     # What is on a small file system of its own, in MB: the database, or the node.
@@ -303,7 +303,8 @@ CAUSES = {
     "database-disk": Fault(database_disk, "its disk is full", "its disk is full", database_room=160),
     "node-disk": Fault(node_disk, "/a is full", "the disk is full", node_room=64),
     "node-clock": Fault(node_clock, "the clock of node a is 86400 s ahead of the database's, and differs from those of the other nodes",
-                        "the system clock went forward by 86400 s", nodes=3),
+                        # Two threads notice it at the same moment.
+                        ("the system clock went forward by 86400 s", "the clock of this node differs from the database's"), nodes=3),
     "database-clock": Fault(database_clock, "no other node says that it is wrong: the database's may be", "the clock of the database differs", nodes=2),
     "slow-link": Fault(slow_link, "an answer takes", "an answer takes", is_linked=True, lease=60),
     "black-hole": Fault(black_hole, "it did not answer in time", "it did not answer in time", is_linked=True),
@@ -397,7 +398,7 @@ def told(name, fault, work, template):
         "nodeList": listed["said"], "nodeListSeconds": listed["seconds"], "readyz": readyz,
         "metrics": {metric: metrics.get(f"contactd_{metric}") for metric in METRICS}, "alerts": alerts,
         "firstLine": line, "firstLineSeconds": seconds, "log": watch.lines[:20],
-        "isInDoctor": all(fault.doctor in told["said"] for told in doctors), "isInLog": fault.log in line,
+        "isInDoctor": all(fault.doctor in told["said"] for told in doctors), "isInLog": any(cause in line for cause in ([fault.log] if isinstance(fault.log, str) else fault.log)),
         "isDoctorInTime": all(told["seconds"] <= LONGEST_DOCTOR for told in doctors),
     }
 
