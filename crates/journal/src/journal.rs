@@ -20,6 +20,7 @@ use crate::locked_dir::LockedDir;
 use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
 use crate::sync::{EARLY, LATE};
+use crate::unread::Unread;
 use crate::writer::Writer;
 use crate::{WRITE_TIMEOUT, format, recover};
 
@@ -35,15 +36,17 @@ pub struct Journal {
     writer: Option<JoinHandle<()>>,
     syncers: Vec<JoinHandle<()>>,
     epochs: Option<JoinHandle<()>>,
+    check: Option<JoinHandle<()>>,
 }
 
 impl Journal {
     /// Opens the journal and continues where the last server stopped. If that server was killed and left an
-    /// unfinished line, or somebody changed the journal since, the journal records this.
+    /// unfinished line, or somebody changed the journal since, the journal records this. A server reads the lines before the last
+    /// checkpoint after this returns.
     pub fn open(settings: JournalSettings, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let dir = &settings.dir;
         let locked = LockedDir::open(dir)?;
-        let end = recover::end(dir, &settings.keys, clock.now())?;
+        let mut end = recover::end(dir, &settings.keys, clock.now(), settings.opened_by)?;
         // Otherwise something else was read.
         locked.check_place().map_err(failed("cannot read", dir))?;
         let anchor = settings.keys.open_anchor()?;
@@ -84,10 +87,15 @@ impl Journal {
             }
             OpenedBy::Command => None,
         };
+        let check = end.unread.take().map(|unread| {
+            let shared = Arc::clone(&shared);
+            start("journal-check", Box::new(move || check(unread, &shared)))
+        });
+        let check = check.transpose()?;
         let now = clock.now();
         let mut writer = Writer::new(settings.clone(), clock, end, anchor, Arc::clone(&shared));
         let writer = Some(start("journal", Box::new(move || writer.run()))?);
-        let journal = Self { shared, node, common, root, writer, syncers, epochs };
+        let journal = Self { shared, node, common, root, writer, syncers, epochs, check };
         if settings.opened_by == OpenedBy::Server {
             journal.mark(now, &Mark::Started);
         }
@@ -185,10 +193,24 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.shared.queue.close();
         wait_for(self.writer.take());
+        wait_for(self.check.take());
         self.shared.rotation.close();
         wait_for(self.epochs.take());
         self.shared.sync.close();
         self.syncers.drain(..).for_each(|syncer| wait_for(Some(syncer)));
+    }
+}
+
+/// Checks the lines that were not read when the journal was opened.
+fn check(unread: Unread, shared: &Shared) {
+    work_in_background();
+    match unread.what_is_wrong(|| shared.queue.is_closed()) {
+        Ok(None) => {}
+        Ok(Some(what)) => {
+            tracing::error!(what, "the audit journal is not as it was left; a new segment begins");
+            shared.note_broken(what);
+        }
+        Err(error) => tracing::warn!(%error, "cannot check the last segment of the audit journal"),
     }
 }
 

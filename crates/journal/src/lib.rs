@@ -5,7 +5,7 @@
 //! together share the cost of the switch to the writing thread. If writing fails or hangs, lines fail within
 //! [`WRITE_TIMEOUT`]; the journal recovers by itself when writing works again.
 //!
-//! At least once a second a checkpoint reveals the key of the lines before it and signs them. The key that signs is
+//! At least once a second, and after a few thousand lines, a checkpoint reveals the key of the lines before it and signs them. The key that signs is
 //! destroyed at the end of its epoch, so nobody can change what was sealed before. `docs/journal.md` has the format.
 //!
 //! [`Lines`] and [`Verifier`] need no writer: commands use them on the files, even while a server appends.
@@ -36,6 +36,7 @@ mod settings;
 mod shared;
 mod source;
 mod sync;
+mod unread;
 mod verification;
 mod verify;
 mod walk;

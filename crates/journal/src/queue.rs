@@ -112,6 +112,10 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+
     /// For the writer: waits for lines and moves them into `written`, whose old content is discarded.
     pub(crate) fn next(&self, written: &mut WaitingLines, patience: Duration) -> Next {
         self.busy_since.store(0, Ordering::Release);

@@ -1,4 +1,7 @@
 //! Finds where the last server stopped, and proves that nobody has changed it since.
+//!
+//! A server reads only the lines after the last checkpoint before it starts, and those before it in its own time (`unread.rs`): there
+//! may be hundreds of thousands.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,6 +13,8 @@ use crate::key_dir::{Anchor, KeyDir, Noted};
 use crate::line::Checkpoint;
 use crate::seals::{self, Trust};
 use crate::segment::{self, Segment};
+use crate::settings::OpenedBy;
+use crate::unread::Unread;
 use crate::walk::{Proven, Walk, opening};
 use crate::{JournalError, Roots};
 
@@ -37,6 +42,8 @@ pub(crate) struct JournalEnd {
     pub(crate) must_sign: bool,
     /// Whether all lines are on disk. If not, the next segment says that some may be lost.
     pub(crate) is_synced: bool,
+    /// Lines before the end that are still to be checked.
+    pub(crate) unread: Option<Unread>,
 }
 
 /// How a segment begins in special cases.
@@ -50,14 +57,19 @@ pub(crate) enum Begin {
 
 /// Finds the end. A killed server leaves at most an unfinished line at the very end, which was never acknowledged.
 /// Anything else that is not as it was left stays as it is, and the next segment says so.
-pub(crate) fn end(dir: &Path, keys: &KeyDir, now: Timestamp) -> Result<JournalEnd, JournalError> {
+pub(crate) fn end(
+    dir: &Path,
+    keys: &KeyDir,
+    now: Timestamp,
+    opened_by: OpenedBy,
+) -> Result<JournalEnd, JournalError> {
     let epochs = keys.epochs()?;
     match epochs.last() {
         // Its key was made, and a kill came before its first segment.
         Some(first) if first.epoch == 1 && keys.noted().anchor.is_none() && !has_begun(dir, first)? => {
             new_journal(dir, keys, first.clone())
         }
-        Some(newest) => continued(dir, keys, &epochs, newest),
+        Some(newest) => continued(dir, keys, &epochs, newest, opened_by),
         None => new_journal(dir, keys, EpochKeys::generate(None, now)?),
     }
 }
@@ -95,7 +107,82 @@ fn new_journal(dir: &Path, keys: &KeyDir, fresh: EpochKeys) -> Result<JournalEnd
         begin: Some(Begin::Journal(walk.epoch.map(|(root, _)| root))),
         must_sign: false,
         is_synced,
+        unread: None,
     })
+}
+
+/// What was read of the end of a journal.
+struct Tail {
+    walk: Walk,
+    /// The last line that is proven.
+    proven: Option<(u64, Chain)>,
+    /// How many lines are not signed yet.
+    unsigned: u64,
+    /// Lines that belong into `seals.jsonl`.
+    sealed: Vec<Proven>,
+    /// Lines before these, which were not read.
+    unread: Option<Unread>,
+}
+
+impl Tail {
+    /// Reads from where a walk is, after the line `proven`.
+    fn read(mut walk: Walk, mut proven: Option<(u64, Chain)>) -> Result<Self, JournalError> {
+        let (mut unsigned, mut sealed) = (0, Vec::new());
+        while let Some(found) = walk.next()? {
+            let line = &found.line;
+            proven = Some((line.seq, line.chain));
+            unsigned = if found.is_signed { 0 } else { unsigned + 1 };
+            if line.checkpoint().is_some_and(Checkpoint::is_copied) {
+                sealed.push(found);
+            }
+        }
+        Ok(Self { walk, proven, unsigned, sealed, unread: None })
+    }
+
+    /// Reads from the beginning of the segment that contains what was signed last.
+    fn of_segment(
+        dir: &Path,
+        roots: &Roots,
+        keys: &KeyDir,
+        anchor: Option<&Anchor>,
+    ) -> Result<Self, JournalError> {
+        let most = anchor.map_or(u64::MAX, |anchor| anchor.seq.max(1));
+        let mut walk = Walk::new(dir.into(), roots, Some(keys.clone()))?;
+        walk.enter_last(most)?;
+        Self::read(walk, None)
+    }
+
+    /// Reads from the last checkpoint; `None` if it is not found, or a seal may have no copy.
+    fn of_checkpoint(
+        dir: &Path,
+        roots: &Roots,
+        keys: &KeyDir,
+        anchor: &Anchor,
+    ) -> Result<Option<Self>, JournalError> {
+        let mut walk = Walk::new(dir.into(), roots, Some(keys.clone()))?;
+        if !walk.enter_last(anchor.seq.max(1))? {
+            return Ok(None);
+        }
+        let segment = walk.end().map(|(segment, _)| segment.clone());
+        let (Some(segment), Some((seq, chain))) = (segment, walk.skip_to_last_checkpoint(anchor)?) else {
+            return Ok(None);
+        };
+        if !walk.epoch.is_some_and(|epoch| walk.trust.has_copy_before(epoch)) {
+            return Ok(None);
+        }
+        let unread = Unread::new(dir, roots, keys, segment, seq);
+        let tail = Self::read(walk, Some((seq, chain)))?;
+        Ok(Some(Self { unread: Some(unread), ..tail }))
+    }
+
+    /// What is wrong with it, if something is.
+    fn what_is_wrong(&self, anchor: Option<&Anchor>, written: Option<(u64, Chain)>) -> Option<String> {
+        what_is_wrong(&self.walk, self.proven, anchor).or_else(|| {
+            let (last, _) = self.proven.unwrap_or((0, Chain::START));
+            let (seq, _) = written.filter(|(seq, _)| last < *seq)?;
+            Some(format!("it ended with line {last}, but line {seq} had been written"))
+        })
+    }
 }
 
 /// Continues a journal whose keys are here.
@@ -104,25 +191,24 @@ fn continued(
     keys: &KeyDir,
     epochs: &[EpochKeys],
     newest: &EpochKeys,
+    opened_by: OpenedBy,
 ) -> Result<JournalEnd, JournalError> {
     let root = newest.root;
     let roots = Roots::given(vec![root]);
     let Noted { anchor, last: written } = keys.noted().of(root);
-    let mut walk = walk_from_the_last_signature(dir, &roots, keys, anchor.as_ref())?;
-    let (mut proven, mut unsigned, mut sealed) = (None, 0, Vec::new());
-    while let Some(found) = walk.next()? {
-        let line = &found.line;
-        proven = Some((line.seq, line.chain));
-        unsigned = if found.is_signed { 0 } else { unsigned + 1 };
-        if line.checkpoint().is_some_and(Checkpoint::is_copied) {
-            sealed.push(found);
-        }
-    }
-    let mut broken = what_is_wrong(&walk, proven, anchor.as_ref());
-    let (last, _) = proven.unwrap_or((0, Chain::START));
-    if let Some((seq, _)) = written.filter(|(seq, _)| last < *seq) {
-        broken.get_or_insert(format!("it ended with line {last}, but line {seq} had been written"));
-    }
+    let quick = match (opened_by, &anchor) {
+        (OpenedBy::Server, Some(anchor)) => Tail::of_checkpoint(dir, &roots, keys, anchor)?,
+        _ => None,
+    };
+    // What is wrong is described with all lines of the segment.
+    let is_whole =
+        |tail: &Tail| tail.walk.strays.is_empty() && tail.what_is_wrong(anchor.as_ref(), written).is_none();
+    let tail = match quick.filter(is_whole) {
+        Some(tail) => tail,
+        None => Tail::of_segment(dir, &roots, keys, anchor.as_ref())?,
+    };
+    let mut broken = tail.what_is_wrong(anchor.as_ref(), written);
+    let Tail { walk, proven, unsigned, sealed, unread } = tail;
     for (stray, _) in walk.strays.iter().filter(|_| walk.end().is_some()) {
         segment::set_aside(&stray.path)?;
         broken.get_or_insert(format!("{} is not a file of this journal; it was renamed", stray.name()));
@@ -173,6 +259,7 @@ fn continued(
         must_sign: broken.is_none() && anchor.as_ref().is_some_and(|anchor| anchor.number == next_number),
         begin: broken.map(Begin::Broken),
         is_synced,
+        unread,
     })
 }
 
@@ -206,19 +293,6 @@ fn all_sealed(dir: &Path, roots: &Roots) -> Result<Vec<Proven>, JournalError> {
         }
     }
     Ok(sealed)
-}
-
-/// Reads from the beginning of the segment that contains what was signed last.
-fn walk_from_the_last_signature(
-    dir: &Path,
-    roots: &Roots,
-    keys: &KeyDir,
-    anchor: Option<&Anchor>,
-) -> Result<Walk, JournalError> {
-    let most = anchor.map_or(u64::MAX, |anchor| anchor.seq.max(1));
-    let mut walk = Walk::new(dir.into(), roots, Some(keys.clone()))?;
-    walk.enter_last(most)?;
-    Ok(walk)
 }
 
 /// What is wrong with the end of a journal, if something is.

@@ -138,6 +138,15 @@ impl Trust {
         }
     }
 
+    /// Whether there is a copy of what `seals.jsonl` has last before an epoch: the seal of the epoch before it or, before the first one,
+    /// the first checkpoint.
+    pub(crate) fn has_copy_before(&self, (root, epoch): Epoch) -> bool {
+        self.seals.iter().any(|copy| match epoch {
+            1 => copy.epoch == (root, 1),
+            _ => copy.is_seal && copy.epoch_after == (root, epoch),
+        })
+    }
+
     /// Whether an epoch may have ended although its seal has no copy: the keys of the next one are known.
     pub(crate) fn may_have_ended(&self, (root, epoch): Epoch) -> bool {
         self.key((root, epoch.saturating_add(1))).is_some()

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) last: AtomicU64,
     /// Somebody waits for a checkpoint.
     pub(crate) must_sign: AtomicBool,
+    /// The journal was not as the last server had left it: what was found, until the journal records it.
+    broken: Mutex<Option<String>>,
     /// Refused requests that are recorded together.
     refused: Mutex<HashMap<RefusedKind, u64>>,
     /// Numbers of written lines for which nothing was disclosed, and which the journal does not know yet.
@@ -51,6 +53,7 @@ impl Shared {
             open: AtomicU64::new(0),
             last: AtomicU64::new(0),
             must_sign: AtomicBool::new(false),
+            broken: Mutex::default(),
             refused: Mutex::default(),
             taken_back: Mutex::default(),
         }
@@ -84,6 +87,20 @@ impl Shared {
         let mut lines = std::mem::take(&mut *self.taken_back.lock());
         lines.sort_unstable();
         lines
+    }
+
+    /// The journal was not as the last server had left it: the next segment says so.
+    pub(crate) fn note_broken(&self, what: String) {
+        *self.broken.lock() = Some(what);
+        self.queue.poke();
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.lock().is_some()
+    }
+
+    pub(crate) fn take_broken(&self) -> Option<String> {
+        self.broken.lock().take()
     }
 
     pub(crate) fn count_refused(&self, kind: RefusedKind) {

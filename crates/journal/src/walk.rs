@@ -6,6 +6,7 @@
 //! A file is read only if it begins with a line that a checkpoint in it signs. So nobody without the key can end a
 //! segment early or begin another one.
 
+mod checkpoint;
 mod opening;
 mod position;
 mod tail;

@@ -25,6 +25,9 @@ use crate::{ChainKey, format};
 const RETRY: Duration = Duration::from_millis(500);
 /// How long a line may wait for its checkpoint.
 const CHECKPOINT: Duration = Duration::from_secs(1);
+/// With this many lines that are not signed yet, a checkpoint is due at once. Readers keep them in memory until they are signed, and
+/// the next start reads them again.
+const MOST_UNSIGNED: u64 = 2_048;
 
 pub(crate) struct Writer {
     settings: JournalSettings,
@@ -154,8 +157,8 @@ impl Writer {
         }
         let is_asked = self.shared.must_sign.load(Ordering::Acquire);
         let has_next = self.shared.rotation.state.lock().next.is_some();
-        let is_due = self.sign_at.is_some_and(|at| at <= Instant::now());
-        if !is_due && !is_asked && !has_next {
+        let is_due = self.unsigned >= MOST_UNSIGNED || self.sign_at.is_some_and(|at| at <= Instant::now());
+        if !is_due && !is_asked && !has_next && !self.shared.is_broken() {
             return;
         }
         self.shared.queue.note_busy();

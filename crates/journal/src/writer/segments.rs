@@ -60,6 +60,12 @@ impl Writer {
     /// Ensures that there is an open segment, and that it contains nothing after its valid part.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         let suspect_after = self.shared.sync.failure();
+        if self.open.is_some() && self.shared.is_broken() {
+            if self.unsigned > 0 {
+                self.write_checkpoint(None)?;
+            }
+            self.begin = self.shared.take_broken().map(Begin::Broken).or(self.begin.take());
+        }
         // A segment that was begun reveals the key of the lines before it, so no other line can follow these.
         if suspect_after.is_some() || self.begin.is_some() || self.begun.is_some() {
             return self.begin_segment(suspect_after);

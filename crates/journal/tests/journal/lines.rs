@@ -367,3 +367,95 @@ fn a_written_line_that_is_taken_back_is_marked_as_undisclosed() {
     assert_eq!(marked, [(number, number)]);
     assert_eq!(place.faults(), [""; 0]);
 }
+
+#[test]
+fn thousands_of_lines_are_signed_before_a_second_is_over() {
+    let place = Place::with_segments_of(8 << 20);
+    fill(&place.serve(), 0, 10_000);
+    let mut lines = place.lines_after(Position::default());
+    let (mut unsigned, mut most) = (0, 0);
+    while let Some(line) = lines.read().expect("reads") {
+        let is_checkpoint = matches!(line.entry, Entry::Mark(Mark::Checkpoint(_)));
+        unsigned = if is_checkpoint { 0 } else { unsigned + 1 };
+        most = unsigned.max(most);
+    }
+    assert!(most < 2_100, "{most}");
+    assert_eq!(place.faults(), [""; 0]);
+}
+
+#[test]
+fn a_server_finds_changed_lines_before_the_last_checkpoint_while_it_serves() {
+    for is_killed in [false, true] {
+        let place = Place::new();
+        let journal = place.serve();
+        fill(&journal, 0, 20);
+        assert!(journal.sign());
+        fill(&journal, 20, 30);
+        if is_killed {
+            let left = Place::new();
+            copy_dir(&place.keys(), &left.keys());
+            copy_dir(&place.audit(), &left.audit());
+            serve_changed(&left);
+        } else {
+            drop(journal);
+            serve_changed(&place);
+        }
+    }
+}
+
+/// Changes a line that is signed, and serves.
+fn serve_changed(place: &Place) {
+    let file = place.first_segment();
+    let good = fs::read_to_string(&file).expect("reads");
+    fs::write(&file, good.replacen("\"requestId\":\"r7\"", "\"requestId\":\"r8\"", 1)).expect("writes");
+    let journal = place.serve();
+    fill(&journal, 90, 92);
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while place.segments().len() == 1 && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fill(&journal, 92, 94);
+    drop(journal);
+    place.finds("was not as it had been left");
+    assert_eq!(
+        place.requests().len(),
+        26,
+        "what is before the changed line in its interval cannot be proven"
+    );
+    // It is found once.
+    let segments = place.segments().len();
+    drop(place.serve());
+    assert_eq!(place.segments().len(), segments);
+    place.finds("was not as it had been left");
+}
+
+#[test]
+fn what_a_killed_server_left_is_found_from_its_last_checkpoint() {
+    let place = Place { epoch: Duration::from_millis(30), ..Place::new() };
+    let mut written = 0;
+    for round in 0..20 {
+        let journal = place.serve();
+        fill(&journal, written, written + 50);
+        written += 50;
+        if round % 3 == 0 {
+            assert!(journal.sign());
+            fill(&journal, written, written + 5);
+            written += 5;
+        }
+        // As a kill leaves it: without a signature of the last lines, and sometimes with half a line.
+        let left = tempfile::tempdir().expect("a directory");
+        copy_dir(&place.keys(), &left.path().join("keys"));
+        copy_dir(&place.audit(), &left.path().join("audit"));
+        drop(journal);
+        copy_dir(&left.path().join("keys"), &place.keys());
+        copy_dir(&left.path().join("audit"), &place.audit());
+        if round % 4 == 0 {
+            let mut last = fs::read(place.segments().pop().expect("a segment")).expect("reads");
+            last.extend_from_slice(b"{\"seq\":");
+            fs::write(place.segments().pop().expect("a segment"), last).expect("writes");
+        }
+    }
+    drop(place.serve());
+    assert_eq!(place.faults(), [""; 0]);
+    assert_eq!(place.requests(), names(0, written));
+}
