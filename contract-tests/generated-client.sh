@@ -11,6 +11,6 @@ free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 start_demo "$bin" "$free" --public-url "http://$free"
 export PATH=$PWD/$venv/bin:$PATH
 # If the generator skips a part of the document, it warns, and a warning fails the test.
-openapi-python-client generate --url "$base/openapi.json" --meta none --fail-on-warning \
+openapi-python-client generate --url "$base/openapi-1.1.json" --meta none --fail-on-warning \
   --output-path "$work/contact_client"
-PYTHONPATH=$work python contract-tests/use_generated_client.py "$base/openapi.json"
+PYTHONPATH=$work python contract-tests/use_generated_client.py "$base/openapi-1.1.json"

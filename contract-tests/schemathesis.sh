@@ -9,4 +9,4 @@ source contract-tests/lib.sh
 make_venv
 start_demo "$bin"
 HYPOTHESIS_STORAGE_DIRECTORY=$work/hypothesis \
-  "$venv/bin/schemathesis" --config-file contract-tests/schemathesis.toml run "$base/openapi.json" "${@:2}"
+  "$venv/bin/schemathesis" --config-file contract-tests/schemathesis.toml run "$base/openapi-1.1.json" "${@:2}"

@@ -1,5 +1,7 @@
 """Replaces half of the generated texts with text that looks like a profile URL, because random text hardly ever does."""
 
+import itertools
+
 import schemathesis
 from hypothesis import strategies as st
 
@@ -21,4 +23,7 @@ PROFILE_URLS = st.one_of(
 def flatmap_body(context, body):
     if isinstance(body, dict) and isinstance(body.get("profileUrl"), str):
         return st.just(body) | PROFILE_URLS.map(lambda url: {**body, "profileUrl": url})
+    if isinstance(body, dict) and isinstance(body.get("lookups"), list):
+        return st.just(body) | st.lists(PROFILE_URLS, min_size=1).map(lambda urls: {**body, "lookups": [
+            {**lookup, "profileUrl": url} if isinstance(lookup, dict) else lookup for lookup, url in zip(body["lookups"], itertools.cycle(urls))]})
     return st.just(body)

@@ -6,8 +6,8 @@ import sys
 from urllib.request import urlopen
 
 from contact_client import AuthenticatedClient
-from contact_client.api.lookup import fetch_personal_email, fetch_phone_number
-from contact_client.models import EmailFound, Error, ErrorStatus, LookupRequest, PhoneFound
+from contact_client.api.lookup import batch, fetch_personal_email, fetch_phone_number
+from contact_client.models import BatchRequest, EmailFound, Error, ErrorStatus, LookupRequest, PhoneFound
 
 ADA = "https://www.linkedin.com/in/ada-quell-1a2b3c"
 MIRA = "https://www.xing.com/profile/Mira_Quellbach2"
@@ -67,5 +67,13 @@ for operation, client, url, status, expected in CALLS:
     if not ok:
         print("     got", got)
 
-print(f"{len(CALLS) - failed} passed, {failed} failed")
+described = document["paths"]["/api/batch"]["post"]
+answer = batch.sync_detailed(client=good, body=BatchRequest.from_dict(
+    described["requestBody"]["content"]["application/json"]["examples"]["two"]["value"]))
+expected = described["responses"]["200"]["content"]["application/json"]["examples"]["results"]["value"]
+ok = (answer.status_code, answer.parsed.to_dict()) == (200, expected)
+failed += not ok
+print("ok  " if ok else "FAIL", "batch", answer.parsed.to_dict())
+
+print(f"{len(CALLS) + 1 - failed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -111,7 +111,7 @@ HEX_BYTES |= {"key": 32, "next": 32, "sig": 64}
 PATTERNS = {name: f"[0-9a-f]{{{2 * count}}}" for name, count in HEX_BYTES.items()}
 PATTERNS |= {"time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "profile": r"[^:]*:[0-9a-f]{32}"}
 PATTERNS |= {"outcome": "hit|miss|refused|done|failed"}
-NUMBERS = {"seq", "count", "after", "suspectAfter", "tornBytes", "lost", "from", "through", "epoch", "number"}
+NUMBERS = {"seq", "count", "place", "after", "suspectAfter", "tornBytes", "lost", "from", "through", "epoch", "number"}
 CHECKPOINT = {"root", "epoch", "number", "previous", "key", "sig"}
 MARKS: dict[str, set[str]] = {
     "begun": {"root", "after", "previous"},

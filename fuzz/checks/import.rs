@@ -36,10 +36,10 @@ fn check_preview(
     read: Option<&ReadRows>,
 ) {
     let files = UploadedFiles::new(disk(room));
-    let shape = files.describe(file);
+    let shape = files.describe(file, options);
     let rows = files.preview(file, options, checks, 20);
     let Some(read) = read else { return };
-    let (shape, rows) = (shape.expect("it is imported"), rows.expect("it is imported"));
+    let (shape, rows) = (shape.expect("it is imported"), rows.expect("it is imported").rows);
     assert_eq!(Some(shape.format), read.inputs.first().map(|input| input.format));
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count() as u64;
     if rows.len() as u64 == read.rows {

@@ -14,7 +14,7 @@ pub(crate) fn check(presented: &str) {
     for at in 0..presented.len() {
         let mut typo = presented.as_bytes().to_vec();
         typo[at] = if typo[at] == b'a' { b'b' } else { b'a' };
-        assert!(TokenHash::of(&String::from_utf8_lossy(&typo)).is_none(), "a typo is not found");
+        assert!(TokenHash::of(&typo).is_none(), "a typo is not found");
     }
     for other in [&presented[1..], &presented[..41], &format!("{presented}a"), &format!(" {presented}")] {
         assert!(TokenHash::of(other).is_none(), "of another length");

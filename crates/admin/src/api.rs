@@ -25,6 +25,7 @@ mod people;
 mod period;
 mod permission;
 mod personal_files;
+mod reading;
 mod records;
 mod refusal;
 mod retention;

@@ -78,8 +78,11 @@ impl Leasing {
     async fn work(&self, shared: &Shared, leases: &QuotaLeases) -> Stored<Told> {
         let database = &shared.settings.database;
         let is_settled = self.0.lock().before.is_some();
-        if !is_settled && self.settle(shared).await? == Told::NotRegistered {
-            return Ok(Told::NotRegistered);
+        if !is_settled {
+            shared.settings.callers.hits_before_are_in_force().await;
+            if self.settle(shared).await? == Told::NotRegistered {
+                return Ok(Told::NotRegistered);
+            }
         }
         loop {
             let now = leases.time(shared.settings.clock.now());
@@ -119,6 +122,11 @@ impl Leasing {
     async fn settle(&self, shared: &Shared) -> Stored<Told> {
         let settings = &shared.settings;
         let (now, mut used_before) = (settings.database_time(), BTreeMap::new());
+        // What was counted meanwhile counts also where nothing was leased.
+        for quota in settings.callers.leased_quotas(now) {
+            let first = quota.period.days(now).0;
+            quota.start_at(first, settings.local.hits_since(&quota.family, first).await?);
+        }
         let mut questions = Vec::new();
         for (key, units) in settings.database.leases_of(&settings.node).await? {
             let (first_day, next_day) = key.period.days(now);

@@ -31,7 +31,7 @@ pub struct NodeSettings {
     pub lease: Lease,
     /// Its callers, for whose quotas it leases units.
     pub callers: Arc<Callers>,
-    /// Whether the usage in its files is all that was used before this process.
+    /// Whether its callers will know what was used before this process: not without a journal.
     pub usage_is_counted: bool,
     /// Where its threads wait for the database.
     pub runtime: Handle,

@@ -106,7 +106,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log\n  \
             contactd serve --listen 0.0.0.0:8443 --tls-cert server.pem --tls-key server.key\n\n\
             SIGTERM and Ctrl-C stop it. SIGHUP reads the configuration file and the certificate again, and opens the log \
-            file again."
+            file again.\n\n\
+            The console is at http://127.0.0.1:8081/admin/, or below --admin-listen. `contactd user create NAME --role admin` makes \
+            its first user."
     )]
     Serve(ServeArgs),
     /// Create, list, update, revoke and rotate tokens
@@ -121,9 +123,10 @@ pub(crate) enum Command {
         after_help = "Example:\n  contactd admin-token create nightly-import --role operator > token"
     )]
     AdminToken(AdminTokenCommand),
-    /// Load contact records from CSV, JSON lines or Parquet, all or nothing
+    /// Load contact records from CSV, Excel, JSON lines or Parquet, all or nothing
     #[command(after_help = "Examples:\n  contactd import people.csv --source crm\n  \
         contactd import export.csv --source ats --map profileUrl=\"LinkedIn URL\" --region US --dry-run\n  \
+        contactd import customers.xlsx --source fair --map phone=Mobile --map phone:work=Office\n  \
         contactd import excel.csv --source hr --delimiter ';' --date-format '%d.%m.%Y' --require-basis")]
     Import(ImportArgs),
     /// Add or correct one person's details by hand
@@ -203,7 +206,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd lookup phone https://www.linkedin.com/in/ada-quell-1a2b3c"
     )]
     Lookup(LookupArgs),
-    /// Add phone numbers and e-mail addresses from a running service to a CSV file
+    /// Add phone numbers and e-mail addresses from a running service to a file
     #[command(after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd enrich people.csv enriched.csv\n\n\
         After an interruption, run it again: it continues where it stopped.")]
     Enrich(EnrichArgs),

@@ -96,6 +96,26 @@ impl Demo {
             "{}",
             curl(Operation::FetchPhoneNumber, REFUSED_URL).replacen("curl -sS", "curl -sSi", 1)
         )?;
+        let path = Operation::FetchPhoneNumber.path();
+        let (call, token) = (format!("{url}{path}"), self.secret.expose());
+        writeln!(out, "# The same from Python, and from JavaScript:")?;
+        let (import, context) = match is_tls {
+            true => (", ssl", ", context=ssl._create_unverified_context()"),
+            false => ("", ""),
+        };
+        writeln!(
+            out,
+            "python3 -c 'import json, urllib.request as web{import}; print(web.urlopen(web.Request(\"{call}\", \
+             json.dumps({{\"profileUrl\": \"{PHONE_URL}\"}}).encode(), {{\"Authorization\": \"Bearer {token}\", \
+             \"Content-Type\": \"application/json\"}}){context}).read().decode())'"
+        )?;
+        let insecure = if is_tls { "NODE_TLS_REJECT_UNAUTHORIZED=0 " } else { "" };
+        writeln!(
+            out,
+            "{insecure}node -e 'fetch(\"{call}\", {{ method: \"POST\", headers: {{ Authorization: \"Bearer {token}\", \
+             \"Content-Type\": \"application/json\" }}, body: JSON.stringify({{ profileUrl: \"{PHONE_URL}\" }}) }})\
+             .then((answer) => answer.text()).then(console.log)'"
+        )?;
         writeln!(out, "# The console, as an admin; this link works once, within an hour:")?;
         writeln!(out, "{link}")?;
         out.flush()

@@ -55,12 +55,13 @@ pub(crate) struct IndexerWork {
 }
 
 impl Indexer {
-    /// Indexes in its own thread, and compresses and removes old segments.
-    pub(crate) fn start(work: IndexerWork) -> anyhow::Result<Self> {
+    /// Indexes in its own thread, and compresses and removes old segments, once `index_is_read` ends.
+    pub(crate) fn start(work: IndexerWork, index_is_read: Receiver<()>) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
         let runtime = Handle::current();
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn(move || {
             work_in_background();
+            let _ = index_is_read.recv();
             runtime.block_on(work.run(&stopped));
         })?;
         Ok(Self { stop, thread })

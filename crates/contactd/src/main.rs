@@ -41,6 +41,7 @@ mod setting;
 mod surroundings;
 mod sweeper;
 mod unfinished;
+mod usage_counting;
 mod waiting_room;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
     contactd_core::panics::report_only_where(|place| {
         output::words(format_args!("contactd: internal error at {place}; please report it"));
     });
+    // With huge pages, the allocator has about 20 MiB more, and nothing here is faster.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     // The files this program writes contain personal data or secrets: only their owner may read them.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     match commands::run(cli::Cli::read()) {

@@ -27,7 +27,6 @@ impl NodeRuntime {
         files: &Arc<Files>,
         access_tables: &Arc<AccessTables<Files>>,
         callers: &Arc<Callers>,
-        usage_is_counted: bool,
         services: &Arc<Services>,
         recording: &Recording,
     ) -> anyhow::Result<Option<Self>> {
@@ -44,7 +43,7 @@ impl NodeRuntime {
             put_in_force: put_in_force(access_tables),
             lease: lease.clone(),
             callers: Arc::clone(callers),
-            usage_is_counted,
+            usage_is_counted: recording.end().is_some(),
             runtime: Handle::current(),
             can_record: recording.can_record(),
         })?;

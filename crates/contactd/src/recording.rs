@@ -1,11 +1,11 @@
 //! The journal of a running server, and the indexer that updates its index.
 
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 
-use anyhow::Context as _;
 use contactd_cluster::LastLine;
 use contactd_core::store::JournalEnd;
-use contactd_core::{Audit, BootClock, Callers, Clock, NoAudit};
+use contactd_core::{Audit, BootClock, Clock, NoAudit};
 use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
 use contactd_services::Services;
 
@@ -23,7 +23,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Opens the journal, and starts the indexer.
+    /// Opens the journal, and starts the indexer, which begins once `index_is_read` ends.
     pub(crate) async fn start(
         opened: &Opened,
         services: &Arc<Services>,
@@ -31,6 +31,7 @@ impl Recording {
         config: &AuditConfig,
         noted: &[(String, String)],
         keep: &Keep,
+        index_is_read: Receiver<()>,
     ) -> anyhow::Result<Self> {
         // Also that the journal is switched off: the note waits in the store until there is a journal again.
         services.audits.note_settings(&actor::of_this_process(), noted).await?;
@@ -57,7 +58,7 @@ impl Recording {
         let journal = Arc::new(on_record::open_patiently(&settings, &clock)?);
         services.audits.remember_root(journal.root()).await?;
         recorder.use_journal(OwnJournal::On(Arc::downgrade(&journal)));
-        let indexer = Indexer::start(IndexerWork {
+        let work = IndexerWork {
             services: Arc::clone(services),
             journal: Arc::downgrade(&journal),
             recorder: Arc::clone(recorder),
@@ -65,7 +66,8 @@ impl Recording {
             clock,
             collects_every: if opened.database.is_some() { COLLECT_EVERY_OF_NODE } else { COLLECT_EVERY },
             keep: Arc::clone(keep),
-        })?;
+        };
+        let indexer = Indexer::start(work, index_is_read)?;
         Ok(Self { journal: Arc::downgrade(&journal), audit: journal, indexer: Some(indexer) })
     }
 
@@ -85,21 +87,6 @@ impl Recording {
     pub(crate) fn can_record(&self) -> Box<dyn Fn() -> bool + Send + core::marker::Sync> {
         let audit = Arc::downgrade(&self.audit);
         Box::new(move || audit.upgrade().is_none_or(|audit| audit.health().is_up))
-    }
-
-    /// Counts again what the last server did not store, if it was killed. Returns whether all usage is known now.
-    pub(crate) async fn count_usage_again(
-        &self,
-        services: &Services,
-        callers: &Callers,
-    ) -> anyhow::Result<bool> {
-        // What is signed can be read.
-        let _ = self.journal.upgrade().is_some_and(|journal| journal.sign());
-        let has_quota = |token: &_| callers.quota_of(token).is_some();
-        let counted = services.audits.count_usage_again(self.end(), has_quota).await;
-        counted.context(
-            "cannot count what tokens used from the audit journal, and their quotas would allow too much",
-        )
     }
 
     /// Stops indexing. The journal is closed when the last lookup has released it.

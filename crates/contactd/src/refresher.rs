@@ -110,10 +110,10 @@ impl Refresher {
 
 /// Logs failures: the first at once, the same again only now and then with a count.
 #[derive(Default)]
-struct Reports(Repeats);
+pub(crate) struct Reports(Repeats);
 
 impl Reports {
-    fn add<T, E: std::fmt::Display>(&self, result: Result<T, E>, what: &str) -> Option<T> {
+    pub(crate) fn add<T, E: std::fmt::Display>(&self, result: Result<T, E>, what: &str) -> Option<T> {
         let now = Instant::now();
         for (fault, times) in self.0.due(now) {
             tracing::error!(times, fault, "failed again");

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use contactd_admin::{Admin, ApiSettings, Console, Hosts};
 use contactd_cluster::{ClusterInForce, NodeMeasures};
 use contactd_core::metrics::{Measured, Measuring};
-use contactd_core::{AccessTables, BootClock, Callers, InForce, Lease, SuppressionList, User};
+use contactd_core::{AccessTables, BootClock, Callers, HitsBefore, InForce, Lease, SuppressionList, User};
 use contactd_server::{App, AtStop, Shares};
 use contactd_services::{Health, Services};
 use contactd_tls::{Tls, Watch};
@@ -27,6 +28,7 @@ use crate::refresher::{Refresher, RunningRefresher};
 use crate::reloading::Running;
 use crate::server_status::StatusSources;
 use crate::sweeper::Sweeper;
+use crate::usage_counting::{RunningCounting, UsageCounting};
 
 /// How long metrics wait for what is in the store.
 const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -80,8 +82,7 @@ pub(crate) struct Serving {
     admin: Admin,
     refresher: RunningRefresher,
     recording: Recording,
-    /// Whether all usage up to the start is known.
-    is_counted: bool,
+    counting: Option<RunningCounting>,
     sweeper: Sweeper,
     watch: Option<Watch>,
     /// The part of this server that is a node of a cluster.
@@ -123,13 +124,18 @@ impl Serving {
         };
         let services = opened.services(in_force, &recorder);
         let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep.into()));
-        let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
+        let (index_is_read, reading) = channel();
+        let recording =
+            Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep, reading).await?;
         // Before the refresher reads how much of the quotas is used.
-        let is_counted = recording.count_usage_again(&services, &callers).await?;
+        let uncounted = services.audits.uncounted(recording.end()).await?;
+        if uncounted.is_some() {
+            callers.set_hits_before(HitsBefore::Uncounted);
+        }
         let (store, clock) = (Arc::clone(&files), Arc::<dyn BootClock>::clone(&opened.clock));
         let refresher = Refresher { store, access_tables: Arc::clone(&access_tables), clock }.start().await?;
         let node_runtime =
-            NodeRuntime::join(&opened, &files, &access_tables, &callers, is_counted, &services, &recording)?;
+            NodeRuntime::join(&opened, &files, &access_tables, &callers, &services, &recording)?;
         control.listen(
             &opened.dir,
             refresher.requests.clone(),
@@ -155,8 +161,8 @@ impl Serving {
         let app = Arc::new(app.with_tls(tls.clone()).with_lease(lease));
         let running = Running {
             app: Arc::downgrade(&app),
-            callers,
-            access_tables,
+            callers: Arc::clone(&callers),
+            access_tables: Arc::clone(&access_tables),
             services: Arc::clone(&services),
             keep,
             pace: sweeper.pace(),
@@ -204,6 +210,12 @@ impl Serving {
             connections: shares.admin,
             console,
         };
+        // Last: the indexer begins after this, and while it adds lines, others wait for the index.
+        let counting = uncounted.map(|uncounted| {
+            let services = Arc::clone(&services);
+            UsageCounting { uncounted, index_is_read, services, recorder, callers, access_tables }.start()
+        });
+        let counting = counting.transpose()?;
         Ok(Self {
             services,
             listeners,
@@ -211,7 +223,7 @@ impl Serving {
             admin,
             refresher,
             recording,
-            is_counted,
+            counting,
             sweeper,
             watch,
             node_runtime,
@@ -252,7 +264,9 @@ impl Serving {
         self.sweeper.finish();
         // A worker that was cut off may still use something.
         let is_over = self.running.app.strong_count() == 0;
-        let end = self.recording.end().filter(|_| is_over && self.is_counted);
+        self.counting.into_iter().for_each(RunningCounting::finish);
+        let is_counted = self.running.callers.hits_before() != HitsBefore::Uncounted;
+        let end = self.recording.end().filter(|_| is_over && is_counted);
         self.recording.finish();
         let is_stored = self.refresher.finish();
         if let Some(end) = end.filter(|_| is_stored) {

@@ -9,6 +9,8 @@ use crate::{MAX_REPEATED_CHARS, Operation};
 pub enum ErrorCode {
     /// The body or its `profileUrl` cannot be accepted.
     InvalidProfileUrl,
+    /// The body of a batch cannot be accepted.
+    InvalidBatch,
     /// The request is readable HTTP but must not be served.
     BadRequest,
     /// The request has no valid token for this operation.
@@ -37,8 +39,9 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by HTTP status.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::InvalidProfileUrl,
+        Self::InvalidBatch,
         Self::BadRequest,
         Self::NoAuthorizationFound,
         Self::ContactNotFound,
@@ -62,13 +65,19 @@ impl ErrorCode {
         if status.is_empty() { None } else { Some(status) }
     }
 
+    /// The code as the journal and metrics have it. An internal error has one there.
+    pub fn recorded(self) -> &'static str {
+        self.status().unwrap_or("internal_error")
+    }
+
     /// The HTTP status code.
     pub const fn http_status(self) -> u16 {
         self.described().0
     }
 
     /// The fixed message. Some errors have a message that depends on the request instead:
-    /// see [`Submitted::refused`], [`ErrorCode::not_on_file`] and [`ErrorCode::ENCODED_BODY`].
+    /// see [`Submitted::refused`], [`ErrorCode::not_on_file`] and [`ErrorCode::ENCODED_BODY`]. That of a batch says where it is not
+    /// valid.
     pub const fn message(self) -> &'static str {
         self.described().2
     }
@@ -76,6 +85,7 @@ impl ErrorCode {
     const fn described(self) -> (u16, &'static str, &'static str) {
         match self {
             Self::InvalidProfileUrl => (400, "invalid_profile_url", "Invalid profileUrl."),
+            Self::InvalidBatch => (400, "invalid_batch", "The batch is not valid."),
             Self::BadRequest => (400, "bad_request", "The request is not valid HTTP/1.1 for this service."),
             Self::NoAuthorizationFound => (401, "no_authorization_found", "No authorization found."),
             Self::ContactNotFound => (404, "contact_not_found", "No contact found."),

@@ -13,7 +13,7 @@ mod shapes;
 pub use error::{ErrorCode, Submitted};
 pub use operation::Operation;
 pub use reason::InvalidReason;
-pub use shapes::{EmailFound, Error, InternalError, PhoneFound};
+pub use shapes::{BatchAnswer, BatchResult, EmailFound, Error, InternalError, PhoneFound};
 
 /// Maximum number of characters of a submitted value that an error message repeats.
 pub const MAX_REPEATED_CHARS: usize = 2_048;
@@ -30,12 +30,18 @@ pub mod header {
     pub const RATE_LIMIT_POLICY: &str = "ratelimit-policy";
 }
 
-/// Paths of the public listener that are not operations.
+/// Paths of the public listener that are not the two operations.
 pub mod path {
-    /// The OpenAPI document as JSON.
+    /// Several lookups in one request.
+    pub const BATCH: &str = "/api/batch";
+    /// The OpenAPI document of the two operations as JSON.
     pub const OPENAPI_JSON: &str = "/openapi.json";
-    /// The OpenAPI document as YAML.
+    /// The same as YAML.
     pub const OPENAPI_YAML: &str = "/openapi.yaml";
+    /// The OpenAPI document of everything as JSON.
+    pub const OPENAPI_1_1_JSON: &str = "/openapi-1.1.json";
+    /// The same as YAML.
+    pub const OPENAPI_1_1_YAML: &str = "/openapi-1.1.yaml";
     /// Leads to the documentation page.
     pub const ROOT: &str = "/";
     /// The interactive documentation page.

@@ -21,6 +21,11 @@ impl Operation {
         }
     }
 
+    /// The name, as a lookup of a batch gives it.
+    pub fn name(self) -> &'static str {
+        self.path().trim_start_matches("/api/")
+    }
+
     /// What the operation looks up, as worded in the not-found message.
     pub const fn sought(self) -> &'static str {
         match self {

@@ -5,22 +5,57 @@
 use contactd_contract::{EmailFound, ErrorCode, InvalidReason, Operation, PhoneFound, Submitted, openapi};
 use serde_json::{Value, json};
 
-fn document() -> Value {
-    serde_json::from_str(openapi::JSON).expect("JSON")
+fn parsed(document: &openapi::Document) -> Value {
+    serde_json::from_str(document.json).expect("JSON")
+}
+
+/// Both versions.
+fn documents() -> [Value; 2] {
+    [parsed(&openapi::V1_0), parsed(&openapi::V1_1)]
 }
 
 #[test]
 fn the_yaml_is_the_json() {
-    let made = serde_norway::to_string(&document()).expect("serialises");
-    assert!(
-        made == openapi::YAML,
-        "run: cargo run -q -p contactd-contract --example openapi > crates/contract/openapi.yaml"
-    );
+    for document in [openapi::V1_0, openapi::V1_1] {
+        let made = serde_norway::to_string(&parsed(&document)).expect("serialises");
+        assert!(
+            made == document.yaml,
+            "run: cargo run -q -p contactd-contract --example openapi > crates/contract/openapi-1.1.yaml"
+        );
+    }
+}
+
+#[test]
+fn version_1_0_is_frozen() {
+    const FROZEN: u64 = 0x001501f1cee88705;
+    // SHA-256 would need a dependency. This is FNV-1a.
+    let hash = openapi::V1_0.json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    assert_eq!(hash, FROZEN, "/openapi.json must not change; what is new goes into openapi-1.1.json");
+}
+
+#[test]
+fn version_1_1_only_adds_to_version_1_0() {
+    let [old, new] = documents();
+    for place in ["/paths", "/components/schemas", "/components/headers"] {
+        for (name, described) in old.pointer(place).and_then(Value::as_object).expect("an object") {
+            let mut now = new.pointer(place).expect("an object")[name].clone();
+            if name == "Error" {
+                let known = described["properties"]["status"]["enum"].clone();
+                let codes = now["properties"]["status"]["enum"].as_array().expect("codes");
+                assert!(known.as_array().expect("codes").iter().all(|code| codes.contains(code)));
+                now["properties"]["status"]["enum"] = known;
+            }
+            assert_eq!(now, *described, "{name}");
+        }
+    }
+    assert_eq!(old["x-invalid-reasons"], new["x-invalid-reasons"]);
 }
 
 #[test]
 fn every_error_of_an_operation_is_described_with_its_body() {
-    let document = document();
+    let document = parsed(&openapi::V1_0);
     for operation in Operation::ALL {
         let responses = &document["paths"][operation.path()]["post"]["responses"];
         let found = &responses["200"]["content"]["application/json"]["examples"]["found"]["value"];
@@ -33,8 +68,9 @@ fn every_error_of_an_operation_is_described_with_its_body() {
             Operation::FetchPersonalEmail => EmailFound { email: text("email"), profile_url }.to_json(),
         };
         assert_eq!(serde_json::from_slice::<Value>(&body).expect("JSON"), *found);
-        // An unknown path is not part of any operation.
-        for code in ErrorCode::ALL.into_iter().filter(|&code| code != ErrorCode::NotFound) {
+        // An unknown path is not part of any operation, and neither is a batch.
+        let of_others = [ErrorCode::NotFound, ErrorCode::InvalidBatch];
+        for code in ErrorCode::ALL.into_iter().filter(|code| !of_others.contains(code)) {
             let message = match code {
                 ErrorCode::InvalidProfileUrl => {
                     Submitted::Text("https://www.linkedin.com/company/quellcorp".into()).refused(operation)
@@ -56,49 +92,59 @@ fn every_error_of_an_operation_is_described_with_its_body() {
 
 #[test]
 fn every_code_and_every_reason_is_listed() {
-    let document = document();
-    let statuses: Vec<_> = ErrorCode::ALL.iter().filter_map(|code| code.status()).collect();
-    assert_eq!(document["components"]["schemas"]["Error"]["properties"]["status"]["enum"], json!(statuses));
-    let codes: Vec<_> = InvalidReason::ALL.iter().map(|reason| reason.code).collect();
-    assert_eq!(document["components"]["headers"]["X-Invalid-Reason"]["schema"]["enum"], json!(codes));
-    let reason = |reason: &InvalidReason| json!({ "code": reason.code, "meaning": reason.meaning, "hint": reason.hint });
-    let reasons: Vec<_> = InvalidReason::ALL.iter().map(reason).collect();
-    assert_eq!(document["x-invalid-reasons"], json!(reasons));
+    for (document, knows_batches) in documents().into_iter().zip([false, true]) {
+        let known = ErrorCode::ALL.iter().filter(|code| knows_batches || **code != ErrorCode::InvalidBatch);
+        let statuses: Vec<_> = known.filter_map(|code| code.status()).collect();
+        let listed = &document["components"]["schemas"]["Error"]["properties"]["status"]["enum"];
+        assert_eq!(*listed, json!(statuses));
+        let codes: Vec<_> = InvalidReason::ALL.iter().map(|reason| reason.code).collect();
+        assert_eq!(document["components"]["headers"]["X-Invalid-Reason"]["schema"]["enum"], json!(codes));
+        let reason = |reason: &InvalidReason| json!({ "code": reason.code, "meaning": reason.meaning, "hint": reason.hint });
+        let reasons: Vec<_> = InvalidReason::ALL.iter().map(reason).collect();
+        assert_eq!(document["x-invalid-reasons"], json!(reasons));
+    }
 }
 
 #[test]
 fn the_server_is_where_the_operator_says() {
-    for url in ["/contacts", "https://contacts.example.com/base"] {
-        let json: Value = serde_json::from_str(&openapi::json_at(url)).expect("JSON");
-        assert_eq!(json["servers"], json!([{ "url": url }]));
-        assert!(openapi::yaml_at(url).contains(&format!("servers:\n- url: {url}\n")));
+    for document in [openapi::V1_0, openapi::V1_1] {
+        for url in ["/contacts", "https://contacts.example.com/base"] {
+            let json: Value = serde_json::from_str(&document.json_at(url)).expect("JSON");
+            assert_eq!(json["servers"], json!([{ "url": url }]));
+            assert!(document.yaml_at(url).contains(&format!("servers:\n- url: {url}\n")));
+        }
+        assert_eq!(document.json_at("/"), document.json);
+        assert_eq!(document.yaml_at("/"), document.yaml);
     }
-    assert_eq!(openapi::json_at("/"), openapi::JSON);
-    assert_eq!(openapi::yaml_at("/"), openapi::YAML);
 }
 
 #[test]
 fn every_schema_has_an_example_and_every_example_is_valid() {
-    let document = document();
+    for document in documents() {
+        check_examples(&document);
+    }
+}
+
+fn check_examples(document: &Value) {
     let mut checked = 0;
     for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
         for example in schema["examples"].as_array().unwrap_or_else(|| panic!("{name} has no example")) {
-            check(&document, schema, example, name);
+            check(document, schema, example, name);
             checked += 1;
         }
     }
     for (name, header) in document["components"]["headers"].as_object().expect("headers") {
         assert!(header.get("example").is_some(), "{name} has no example");
-        check(&document, &header["schema"], &header["example"], name);
+        check(document, &header["schema"], &header["example"], name);
         checked += 1;
     }
-    for_each_content(&document, &mut |content| {
-        let schema = resolve(&document, &content["schema"]);
+    for_each_content(document, &mut |content| {
+        let schema = resolve(document, &content["schema"]);
         assert!(schema["examples"].is_array(), "a schema without an example: {schema}");
         let examples = content["examples"].as_object().expect("examples");
         assert!(!examples.is_empty());
         for (name, example) in examples {
-            check(&document, schema, &example["value"], name);
+            check(document, schema, &example["value"], name);
             checked += 1;
         }
     });
@@ -128,6 +174,10 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
+fn items(value: &Value) -> Option<u64> {
+    value.as_array().map(|items| items.len() as u64)
+}
+
 /// Fails unless `value` matches `schema`. Knows the keywords that this document uses, and no others.
 fn check(document: &Value, schema: &Value, value: &Value, at: &str) {
     for (keyword, wanted) in resolve(document, schema).as_object().expect("a schema") {
@@ -137,6 +187,7 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str) {
                 Some("object") => value.is_object(),
                 Some("string") => value.is_string(),
                 Some("integer") => value.is_i64(),
+                Some("array") => value.is_array(),
                 other => panic!("{at}: type {other:?}"),
             },
             "required" => wanted
@@ -151,6 +202,27 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str) {
                         properties.get(name).unwrap_or_else(|| panic!("{at}: {name} is not described"));
                     check(document, schema, field, &format!("{at}.{name}"));
                 }
+                true
+            }
+            "items" => {
+                let items = value.as_array().expect("a list");
+                items.iter().for_each(|item| check(document, wanted, item, at));
+                true
+            }
+            "minItems" => items(value) >= wanted.as_u64(),
+            "maxItems" => items(value) <= wanted.as_u64(),
+            // The one with all the fields that are there.
+            "anyOf" => {
+                let fits = |schema: &&Value| {
+                    let properties = &resolve(document, schema)["properties"];
+                    value
+                        .as_object()
+                        .expect("an object")
+                        .keys()
+                        .eq(properties.as_object().expect("fields").keys())
+                };
+                let schema = wanted.as_array().expect("schemas").iter().find(fits);
+                check(document, schema.unwrap_or_else(|| panic!("{at}: {value} is none of them")), value, at);
                 true
             }
             "enum" => wanted.as_array().expect("values").contains(value),

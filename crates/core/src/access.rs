@@ -21,7 +21,7 @@ pub use account::{
 };
 pub use actor::{Actor, Via};
 pub use bucket::Bucket;
-pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
+pub use caller::{Caller, Callers, DefaultLimits, HitsBefore, NotACaller, TokenKey, UNCOUNTED, UsageDelta};
 pub use leased_quota::{HeldUnits, LeasedQuota, LeasedUnits};
 pub use leases::QuotaLeases;
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};

@@ -9,8 +9,8 @@ mod on_record;
 pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
 pub use chain::{Chain, RootKey, SignedLine};
 pub use event::{
-    Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
-    NoAudit, RefusedKind, ShortDigest, Ticket,
+    Asked, Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate,
+    NOT_RECORDED, NoAudit, RefusedKind, ShortDigest, Ticket,
 };
 pub use file_name::recordable_file_name;
 pub use on_record::{NotRecorded, OnRecord, Recording};

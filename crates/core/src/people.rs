@@ -6,6 +6,7 @@ mod detail;
 mod email;
 mod phone;
 mod record;
+mod slug_parts;
 mod spreadsheet;
 mod subject_name;
 pub(crate) mod suppression;
@@ -14,11 +15,13 @@ pub use csv_cell::{csv_cell, csv_row, unmarked};
 pub use date_format::{DateFormat, DateFormatError};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
-pub use phone::{PhoneError, is_phone_region};
+pub use phone::{PhoneError, is_phone_of, is_phone_region, phone_country};
 pub use record::{COLUMNS, RawRecord, ReadDetails, Record, RecordError, RowRules};
-pub use subject_name::{SubjectList, SubjectName, SubjectNameError, subject_lines};
+pub use slug_parts::SlugParts;
+pub use subject_name::{SubjectName, SubjectNameError, subject_lines};
 pub use suppression::{
-    DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
+    CurrentSuppressions, DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList,
+    UnknownKey,
 };
 
 #[cfg(test)]

@@ -37,7 +37,9 @@ pub use audit::{
     ActionFilter, AuditFilter, AuditIndex, AuditUsage, EntryPlace, IndexStep, IndexedLine, RequestFilter,
     VisitLines,
 };
-pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals, VisitDetails};
+pub use details::{
+    Aged, DetailFilter, DetailTotal, Details, ScanLimits, SweepPlan, Swept, Totals, VisitDetails,
+};
 pub use entities::{Decide, Entities, EntityRow, EntityTable};
 pub use imports::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_VALUES, PastImport,

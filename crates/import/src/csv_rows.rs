@@ -7,10 +7,8 @@ use std::rc::Rc;
 
 use csv::ByteRecord;
 
-use crate::ReadOptions;
 use crate::dialect::Dialect;
 use crate::error::{FileError, Tried};
-use crate::header::Columns;
 use crate::rows::{Content, MAX_ROW_BYTES, Row};
 
 /// A field that is passed to the parser after the end of the file. If it is not parsed as a separate row, the file
@@ -20,7 +18,7 @@ fn end_field() -> Vec<u8> {
 }
 
 /// A file being read.
-pub struct CsvRows {
+pub(crate) struct CsvRows {
     reader: csv::Reader<Bounded>,
     /// How many more bytes may be read for the current row.
     left: Rc<Cell<u64>>,
@@ -30,23 +28,8 @@ pub struct CsvRows {
 }
 
 impl CsvRows {
-    /// Reads the header and finds the columns in it.
-    pub(crate) fn read(
-        input: Box<dyn Read>,
-        dialect: Dialect,
-        options: &ReadOptions,
-    ) -> Result<(Self, Columns), FileError> {
-        let (rows, header) = Self::open_as(input, dialect)?;
-        Ok((rows, Columns::find(header, options, true)?))
-    }
-
-    /// Reads the header of a file with commas.
-    pub fn open(input: Box<dyn Read>) -> Result<(Self, ByteRecord), FileError> {
-        Self::open_as(input, Dialect::COMMAS)
-    }
-
-    /// Reads the header of a file.
-    pub(crate) fn open_as(input: Box<dyn Read>, dialect: Dialect) -> Result<(Self, ByteRecord), FileError> {
+    /// Reads the header.
+    pub(crate) fn open(input: Box<dyn Read>, dialect: Dialect) -> Result<(Self, ByteRecord), FileError> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
         let end = end_field();
         let after_end = io::Cursor::new([b"\n", end.as_slice(), b"\n"].concat());
@@ -78,7 +61,7 @@ impl CsvRows {
 
     /// The next row, valid or not; none at the end of the file. If the file cannot be read to its end,
     /// that is an error, because rows are missing.
-    pub fn read_row(&mut self) -> Result<Option<Row>, FileError> {
+    pub(crate) fn read_row(&mut self) -> Result<Option<Row>, FileError> {
         // Blank lines before it count too.
         self.left.set(MAX_ROW_BYTES);
         loop {
@@ -134,12 +117,10 @@ fn refuse_what_is_not_csv(header: &ByteRecord) -> Result<(), FileError> {
     let first = header.get(0).unwrap_or_default();
     let is = |start: &[u8]| first.starts_with(start);
     if is(b"PK\x03\x04") || is(b"\xFD7zXZ") || is(b"BZh") {
-        return Err(FileError::unusable(
-            "the file is an archive or a spreadsheet; unpack it, or save it as CSV in UTF-8",
-        ));
+        return Err(FileError::unusable("the file is an archive or a workbook, and no CSV; unpack it"));
     }
-    if is(b"\xFF\xFE") || is(b"\xFE\xFF") || header.iter().any(|field| field.contains(&0)) {
-        return Err(FileError::unusable("the file is not UTF-8 text; save it as CSV in UTF-8"));
+    if header.iter().any(|field| field.contains(&0)) {
+        return Err(FileError::unusable("the file is not text; save it as .xlsx, or as CSV in UTF-8"));
     }
     if is(b"[") {
         return Err(FileError::unusable("the file is one JSON array; write one object per line"));

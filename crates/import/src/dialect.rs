@@ -61,10 +61,10 @@ fn columns(line: &[u8], delimiter: u8) -> ByteRecord {
 
 fn is_known(name: &[u8], options: &ReadOptions) -> bool {
     let name = name.trim_ascii();
-    COLUMNS.iter().any(|column| match options.mapped(column) {
-        Some(header) => name == header.as_bytes(),
-        None => !options.only_mapped && name.eq_ignore_ascii_case(column.as_bytes()),
-    })
+    let is_mapped = |(_, header): &(String, String)| name == header.trim().as_bytes();
+    let is_own =
+        |column: &&str| options.mapped(column).is_none() && name.eq_ignore_ascii_case(column.as_bytes());
+    options.mapping.iter().any(is_mapped) || !options.only_mapped && COLUMNS.iter().any(is_own)
 }
 
 #[cfg(test)]

@@ -40,6 +40,22 @@ pub enum FileError {
         /// The columns of the file.
         found: Vec<String>,
     },
+    /// A column that was named is missing.
+    #[error("no column is called {name}; the columns are {}", listed(found))]
+    NoColumn {
+        /// The name.
+        name: String,
+        /// The columns of the file.
+        found: Vec<String>,
+        /// The column that was probably meant.
+        suggested: Option<String>,
+    },
+    /// A workbook has no sheet with the name that was asked for.
+    #[error("the workbook has no such sheet; its sheets are {}", listed(found))]
+    NoSheet {
+        /// The names of its sheets.
+        found: Vec<String>,
+    },
     /// The first line is already a row.
     #[error(
         "the first line holds data, not the names of the columns; write a line like profileUrl,phone,email above it"

@@ -1,6 +1,6 @@
 //! File formats.
 
-/// A format that can be imported.
+/// A format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values with a header.
@@ -9,4 +9,6 @@ pub enum Format {
     Jsonl,
     /// Apache Parquet, with the same columns as CSV.
     Parquet,
+    /// An Excel workbook, with the same columns as CSV in one of its sheets.
+    Xlsx,
 }

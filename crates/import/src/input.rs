@@ -9,16 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use contactd_core::DiskBudget;
 
-use crate::ReadOptions;
+use csv::ByteRecord;
+
 use crate::csv_rows::CsvRows;
 use crate::dialect::Dialect;
-use crate::encoding::Encoding;
+use crate::encoding::{FoundEncoding, decoded};
 use crate::error::Tried;
+use crate::header::Columns;
 use crate::json_rows::JsonRows;
-use crate::layout::{Layout, Shape};
+use crate::layout::{Layout, Written};
 use crate::parquet_rows::ParquetRows;
 use crate::rows::{BUFFER, Row};
-use crate::{FileError, Format};
+use crate::xlsx::{self, Headed, Workbook};
+use crate::{FileError, Format, ReadOptions};
 
 /// How many bytes of a file are read to recognise its format.
 const START: u64 = 1024;
@@ -36,6 +39,7 @@ pub(crate) enum Rows {
     Csv(CsvRows),
     Json(JsonRows),
     Parquet(ParquetRows),
+    Xlsx(Headed),
 }
 
 impl Rows {
@@ -45,12 +49,19 @@ impl Rows {
             Self::Csv(rows) => rows.read_row(),
             Self::Json(rows) => rows.next(),
             Self::Parquet(rows) => rows.next(),
+            Self::Xlsx(rows) => rows.next(),
         }
     }
 }
 
-/// The shape of a file, and its rows.
-type Opened = (Shape, Rows);
+/// A file whose header is read.
+pub(crate) struct Opened {
+    pub(crate) written: Written,
+    /// Unless each row is a JSON object.
+    pub(crate) header: Option<ByteRecord>,
+    /// Of a Parquet file they have only the columns that were asked for.
+    pub(crate) rows: Rows,
+}
 
 /// How much of a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +84,10 @@ pub(crate) struct Opening<'a> {
 
 /// A file whose format is known. Its header is not read yet.
 pub(crate) enum Recognized {
-    Csv { input: Box<dyn Read>, dialect: Dialect, has_mark: bool, encoding: &'static str },
-    Json { input: Box<dyn Read>, encoding: &'static str },
+    Csv { input: Box<dyn Read>, dialect: Dialect, has_mark: bool, encoding: FoundEncoding },
+    Json { input: Box<dyn Read>, encoding: FoundEncoding },
     Parquet(File),
+    Xlsx(File),
 }
 
 impl Opening<'_> {
@@ -87,9 +99,9 @@ impl Opening<'_> {
     ) -> Result<(Layout, Rows), FileError> {
         let bytes = CountingReader { input: raw(file, name)?, read: Arc::clone(read) };
         let recognized = self.recognize(Box::new(bytes), Some((file, name)));
-        let (shape, rows) =
-            recognized.and_then(|recognized| self.rows(recognized)).map_err(|error| error.of(name))?;
-        Ok((Layout { file: name.to_owned(), input, shape }, rows))
+        recognized
+            .and_then(|recognized| self.laid_out(recognized, input, name))
+            .map_err(|error| error.of(name))
     }
 
     /// Recognises the format of a file.
@@ -107,8 +119,7 @@ pub(crate) fn text(
     let disk = DiskBudget::new(PathBuf::from("."));
     let opening = Opening { format: Some(Format::Csv), options, disk: &disk, reach: Reach::Everything };
     let recognized = opening.recognize(Box::new(io::Cursor::new(csv.into_owned().into_bytes())), None)?;
-    let (shape, rows) = opening.rows(recognized)?;
-    Ok((Layout { file: name.to_owned(), input, shape }, rows))
+    opening.laid_out(recognized, input, name)
 }
 
 /// The name of the file in messages.
@@ -138,7 +149,11 @@ fn raw(file: &Path, name: &str) -> Result<Box<dyn Read>, FileError> {
 
 impl Opening<'_> {
     /// Recognises the format of an input, by its content, or by its name if it is empty.
-    fn recognize(self, input: Box<dyn Read>, of: Option<(&Path, &str)>) -> Result<Recognized, FileError> {
+    pub(crate) fn recognize(
+        self,
+        input: Box<dyn Read>,
+        of: Option<(&Path, &str)>,
+    ) -> Result<Recognized, FileError> {
         let Self { format, options, .. } = self;
         // What is packed may take a little more than what is in it.
         let (input, is_packed) = unpacked(self.bounded(input, 2 * MAX_START))?;
@@ -147,11 +162,16 @@ impl Opening<'_> {
             let path = of.map(|(path, _)| path).filter(|path| !is_packed && path.is_file());
             return Ok(Recognized::Parquet(self.whole(input, path)?));
         }
-        let encoding = Encoding::of(&start);
-        let (start, mut input) = match encoding {
-            Encoding::Utf8 => (start, input),
-            encoding => peek(encoding.decoded(input))?,
-        };
+        if let Some(error) = xlsx::refused(&start) {
+            return Err(error);
+        }
+        let is_workbook = start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06");
+        if format == Some(Format::Xlsx) || format.is_none() && is_workbook {
+            let path = of.map(|(path, _)| path).filter(|path| !is_packed && path.is_file());
+            return Ok(Recognized::Xlsx(self.whole(input, path)?));
+        }
+        let (input, encoding) = decoded(&start, options.encoding, input);
+        let (start, mut input) = peek(input)?;
         let has_mark = start.starts_with(UTF8_MARK);
         let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start).trim_ascii_start();
         let is_json = match format {
@@ -160,7 +180,6 @@ impl Opening<'_> {
                 text.starts_with(b"{") || text.is_empty() && of.is_some_and(|(_, name)| is_called_jsonl(name))
             }
         };
-        let encoding = encoding.name();
         if is_json {
             return Ok(Recognized::Json { input, encoding });
         }
@@ -169,27 +188,54 @@ impl Opening<'_> {
         Ok(Recognized::Csv { input, dialect: Dialect::of(&line, options), has_mark, encoding })
     }
 
-    /// Reads the header and finds the columns that an import needs.
-    fn rows(self, recognized: Recognized) -> Result<Opened, FileError> {
-        let options = self.options;
+    /// Reads the header. Of a Parquet file, only the columns that `used` chooses by their places are read.
+    pub(crate) fn read_header(
+        self,
+        recognized: Recognized,
+        used: impl FnOnce(&ByteRecord) -> Result<Vec<usize>, FileError>,
+    ) -> Result<Opened, FileError> {
+        let is_start = self.reach == Reach::Start;
         Ok(match recognized {
             Recognized::Csv { input, dialect, has_mark, encoding } => {
-                let (rows, columns) = CsvRows::read(input, dialect, options)?;
-                let Dialect { delimiter, has_sep_line } = dialect;
-                (Shape::Csv { columns, delimiter, has_sep_line, has_mark, encoding }, Rows::Csv(rows))
+                let (rows, header) = CsvRows::open(input, dialect)?;
+                let written = Written::Csv { dialect, has_mark, encoding };
+                Opened { written, header: Some(header), rows: Rows::Csv(rows) }
             }
             Recognized::Json { input, encoding } => {
-                (Shape::Json { encoding }, Rows::Json(JsonRows::read(input)))
+                let rows = Rows::Json(JsonRows::read(input));
+                Opened { written: Written::Json { encoding }, header: None, rows }
             }
             Recognized::Parquet(file) => {
-                let is_start = self.reach == Reach::Start;
-                let (rows, columns, not_used) = ParquetRows::read(file, options, is_start)?;
-                (Shape::Parquet { columns, not_used }, Rows::Parquet(rows))
+                let (rows, header) = ParquetRows::read(file, is_start, used)?;
+                Opened { written: Written::Parquet, header: Some(header), rows: Rows::Parquet(rows) }
+            }
+            Recognized::Xlsx(file) => {
+                let book = Workbook::open(file)?;
+                let most = is_start.then_some(MAX_START);
+                let (sheet, rows) = book.rows(self.options, most)?;
+                let (rows, header) = Headed::open(rows, self.options)?;
+                let written = Written::Xlsx { sheet, sheets: book.sheets() };
+                Opened { written, header: Some(header), rows: Rows::Xlsx(rows) }
             }
         })
     }
 
-    /// A Parquet file: its metadata is at its end, so a stream is copied to a temporary file first.
+    /// Reads the header and finds the columns that an import needs.
+    fn laid_out(self, recognized: Recognized, input: usize, file: &str) -> Result<(Layout, Rows), FileError> {
+        let is_csv = matches!(recognized, Recognized::Csv { .. });
+        let find = |header: &ByteRecord| Columns::find(header.clone(), self.options, is_csv);
+        let Opened { written, header, rows } =
+            self.read_header(recognized, |header| Ok(find(header)?.used()))?;
+        let found = header.as_ref().map(find).transpose();
+        let (mut columns, mut not_read) = (found.map_err(|error| written.other_sheets(error))?, Vec::new());
+        if let (Rows::Parquet(_), Some(all)) = (&rows, &columns) {
+            not_read = all.not_used();
+            columns = Some(all.only(&all.used()));
+        }
+        Ok((Layout { file: file.to_owned(), input, written, columns, not_read }, rows))
+    }
+
+    /// A file that is not read from its start to its end: a stream is copied to a temporary file first.
     fn whole(self, input: Box<dyn Read>, path: Option<&Path>) -> Result<File, FileError> {
         if let Some(path) = path {
             return File::open(path).tried("the file cannot be read");
@@ -203,7 +249,7 @@ impl Opening<'_> {
                 let copied = io::copy(&mut input.take(MAX_START), &mut whole).tried(unpacked)?;
                 if copied == MAX_START {
                     return Err(FileError::unusable(
-                        "the Parquet file in it is longer than 64 MiB; unpack it first: Parquet is compressed inside",
+                        "the file in it is longer than 64 MiB; unpack it first: it is compressed inside",
                     ));
                 }
                 copied

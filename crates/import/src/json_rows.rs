@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use crate::ReadOptions;
 use crate::columns::{self, COLUMNS, EMAIL, EMAIL_LABEL, PHONE, PHONE_LABEL, REJECTED, REJECTED_ROW};
 use crate::error::{FileError, Tried};
-use crate::read_row::{Fault, ReadRow, Texts};
+use crate::mapping::Field;
+use crate::read_row::{Fault, MoreValue, ReadRow, Texts};
 use crate::rows::{BUFFER, Content, MAX_ROW_BYTES, Row, whole};
 use crate::seen::Seen;
 
@@ -88,10 +89,11 @@ pub(crate) fn is_nested(row: &Map<String, Value>) -> bool {
 }
 
 /// The texts of the columns in a line, as they are in the file, with the values of its lists; none if it cannot be read.
-pub(crate) fn texts(line: &[u8], options: &ReadOptions) -> Vec<(usize, String)> {
+pub(crate) fn texts(line: &[u8], options: &ReadOptions) -> Vec<(&'static str, String)> {
     let Ok(row) = object(line).and_then(of_rejects) else { return Vec::new() };
     let of_field =
-        |column: usize| row.get(options.header_of(COLUMNS[column])?).map(|value| (column, shown(value)));
+        |column: &'static str| row.get(options.header_of(column)?).map(|value| (column, shown(value)));
+    let of_more = |(field, header): (Field, &str)| row.get(header).map(|value| (field.name(), shown(value)));
     let of_list = |(list, column, _): (&str, usize, usize)| match row
         .get(list)
         .filter(|_| !options.only_mapped)?
@@ -99,11 +101,12 @@ pub(crate) fn texts(line: &[u8], options: &ReadOptions) -> Vec<(usize, String)> 
         Value::Array(details) => {
             let values =
                 details.iter().take(MOST_SHOWN).map(|detail| shown(detail.get("value").unwrap_or(detail)));
-            Some((column, values.filter(|value| !value.is_empty()).collect::<Vec<_>>().join(", ")))
+            Some((COLUMNS[column], values.filter(|value| !value.is_empty()).collect::<Vec<_>>().join(", ")))
         }
-        other => Some((column, shown(other))),
+        other => Some((COLUMNS[column], shown(other))),
     };
-    (0..COLUMNS.len()).filter_map(of_field).chain(LISTS.into_iter().filter_map(of_list)).collect()
+    let fields = COLUMNS.into_iter().filter_map(of_field).chain(options.more_values().filter_map(of_more));
+    fields.chain(LISTS.into_iter().filter_map(of_list)).collect()
 }
 
 /// How many details of a list are shown.
@@ -129,7 +132,10 @@ pub(crate) fn note_fields(row: &Map<String, Value>, options: &ReadOptions, seen:
             name if REJECTED.contains(&name) => seen.has_rejects = true,
             name => match COLUMNS.iter().position(|column| is_column(column)) {
                 Some(column) => seen.column(column),
-                None => seen.not_used(name),
+                None => match options.more_values().find(|(_, header)| *header == name) {
+                    Some((field, _)) => seen.column(field.column()),
+                    None => seen.not_used(name),
+                },
             },
         }
     }
@@ -145,7 +151,14 @@ fn read_object(row: &Map<String, Value>, networks: &Networks, options: &ReadOpti
         flat.set(column, text.as_ref().map(AsRef::as_ref).map_err(|reason| *reason));
     }
     if options.only_mapped || !is_nested(row) {
-        return flat.read(networks, options);
+        let more: Vec<_> =
+            options.more_values().map(|(of, header)| (of, header, field(row, header))).collect();
+        let more = more.iter().map(|(field, header, text)| MoreValue {
+            field: *field,
+            text: text.as_ref().map(AsRef::as_ref).map_err(|reason| *reason),
+            name: Cow::Borrowed(header),
+        });
+        return flat.read(more, networks, options);
     }
     let profile = match flat.raw(options).profile(networks) {
         Ok(profile) => profile,

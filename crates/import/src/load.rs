@@ -11,6 +11,7 @@ use std::time::Duration;
 use contactd_core::{Cancel, DiskBudget, Observer, Progress};
 use parking_lot::Mutex;
 
+use crate::countries::Countries;
 use crate::digests::Digests;
 use crate::error::{FileError, Tried};
 use crate::input::{self, Opening, Reach, Rows};
@@ -55,6 +56,8 @@ pub(crate) struct Plan {
 /// A batch of rows to be checked.
 struct Unchecked {
     number: u64,
+    /// Whether it has the first rows of its file.
+    is_first: bool,
     layout: Arc<Layout>,
     rows: Vec<Row>,
 }
@@ -73,6 +76,8 @@ struct Checked {
     rejected: Vec<(Row, Vec<Fault>, bool)>,
     /// The lines with a doubtful phone number.
     doubtful: Vec<u64>,
+    /// In the first batch of a file: of which countries its numbers are.
+    countries: Countries,
     seen: Seen,
     suppressed: u64,
     sources: BTreeSet<String>,
@@ -110,6 +115,7 @@ pub(crate) fn read(
     let mut collecting = Collecting {
         read: ReadRows::default(),
         seen: Vec::new(),
+        countries: Countries::default(),
         sorter,
         digests,
         rejects,
@@ -142,7 +148,9 @@ pub(crate) fn read(
         // The thread that reads has ended without saying that it is done: it panicked.
         return Err(FileError::fault());
     }
-    let Collecting { mut read, seen, sorter, digests, .. } = collecting;
+    let Collecting { mut read, seen, countries, sorter, digests, .. } = collecting;
+    let of_others = plan.options.region.as_deref().and_then(|chosen| countries.warning(chosen));
+    read.warnings.extend(of_others);
     read.records = sorter.count;
     read.bytes = sorter.total;
     for (about, seen) in read.inputs.iter_mut().zip(&seen) {
@@ -175,6 +183,8 @@ struct Collecting<'a> {
     read: ReadRows,
     /// The fields of each input.
     seen: Vec<Seen>,
+    /// The countries of the first numbers of all inputs.
+    countries: Countries,
     sorter: Sorter,
     digests: Sorter,
     rejects: &'a mut Rejects,
@@ -221,7 +231,12 @@ impl Collecting<'_> {
         if let Some(seen) = self.seen.last_mut() {
             seen.add(&checked.seen);
         }
+        if let Some(about) = self.read.inputs.last_mut() {
+            // What it is becomes clear as late as with the first letter that is not ASCII.
+            about.encoding = checked.layout.encoding();
+        }
         self.warn(&checked);
+        self.countries.add(&checked.countries);
         self.read.rows += checked.rows;
         self.read.suppressed += checked.suppressed;
         self.read.sources.append(&mut checked.sources);
@@ -267,6 +282,7 @@ impl Collecting<'_> {
                 warning: Warning::COUNTRY_CODE,
                 count: 0,
                 examples: Vec::new(),
+                countries: Vec::new(),
             });
         }
         for warning in &mut self.read.warnings {
@@ -309,7 +325,11 @@ impl Checker<'_> {
     }
 
     fn check(&self, batch: Unchecked) -> Checked {
-        let Unchecked { number, layout, rows } = batch;
+        let Unchecked { number, is_first, layout, rows } = batch;
+        let mut countries = Countries::default();
+        if is_first && self.options.region.is_some() {
+            rows.iter().for_each(|row| layout.note_countries(row, self.options, &mut countries));
+        }
         let mut checked = Checked {
             number,
             layout,
@@ -319,6 +339,7 @@ impl Checker<'_> {
             digests: Vec::with_capacity(rows.len()),
             rejected: Vec::new(),
             doubtful: Vec::new(),
+            countries,
             seen: Seen::default(),
             suppressed: 0,
             sources: BTreeSet::new(),
@@ -365,13 +386,14 @@ fn read_all(
     let mut number = 0;
     let mut one = |layout: Layout, mut rows: Rows| -> Result<(), FileError> {
         let layout = Arc::new(layout);
-        let mut is_last = false;
+        let (mut is_first, mut is_last) = (true, false);
         while !is_last {
             if cancel.is_cancelled() {
                 return Err(FileError::Cancelled);
             }
             let mut batch =
-                Unchecked { number, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
+                Unchecked { number, is_first, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
+            is_first = false;
             let mut length = 0;
             while batch.rows.len() < BATCH && length < BATCH_BYTES && !is_last {
                 match rows.next().map_err(|error| error.of(&layout.file))? {

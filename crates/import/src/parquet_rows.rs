@@ -12,8 +12,6 @@ use parquet::record::reader::RowIter;
 use parquet::schema::types::Type;
 
 use crate::FileError;
-use crate::ReadOptions;
-use crate::header::Columns;
 use crate::parquet_memory::{BATCH, BoundedFile, Pages, damaged, unless_it_panics};
 use crate::rows::{Content, Row, whole, whole_below};
 
@@ -30,19 +28,18 @@ pub(crate) struct ParquetRows {
 }
 
 impl ParquetRows {
-    /// Finds the columns in the file's schema. Also returns the names of the columns that are not used. `is_start`: whether only
-    /// the first rows will be read.
+    /// Reads the names of the columns. The rows have those that `used` chooses by their places, in ascending order. `is_start`:
+    /// whether only the first rows will be read.
     pub(crate) fn read(
         file: File,
-        options: &ReadOptions,
         is_start: bool,
-    ) -> Result<(Self, Columns, Vec<String>), FileError> {
+        used: impl FnOnce(&ByteRecord) -> Result<Vec<usize>, FileError>,
+    ) -> Result<(Self, ByteRecord), FileError> {
         let file = BoundedFile::open(file, is_start)?;
         let schema = file.metadata().file_metadata().schema_descr().root_schema().clone();
         let fields = schema.get_fields();
         let header: ByteRecord = fields.iter().map(|field| field.name()).collect();
-        let columns = Columns::find(header, options, false)?;
-        let used: Vec<_> = columns.used().into_iter().filter_map(|place| fields.get(place)).collect();
+        let used: Vec<_> = used(&header)?.into_iter().filter_map(|place| fields.get(place)).collect();
         if let Some(group) = used.iter().find(|field| !is_plain(field)) {
             return Err(FileError::unusable(format!(
                 "the column {} holds lists or groups; write one value for each row in it",
@@ -58,8 +55,7 @@ impl ParquetRows {
             Ok(rows.with_batch_size(BATCH))
         });
         let rows = rows.ok_or_else(damaged)?;
-        let only = columns.only(&columns.used());
-        Ok((Self { rows, pages, nanos, number: 0 }, only, columns.not_used()))
+        Ok((Self { rows, pages, nanos, number: 0 }, header))
     }
 
     /// The next row; its line is its number in the file.

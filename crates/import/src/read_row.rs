@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use contactd_core::{Networks, RawRecord, ReadDetails, Record, RecordError};
+use contactd_core::{Detail, Networks, RawRecord, ReadDetails, Record, RecordError};
 
 use crate::COLUMNS;
 use crate::ReadOptions;
-use crate::columns;
+use crate::columns::{self, EMAIL, PHONE};
+use crate::mapping::Field;
 
 /// A rejected value of a row, or the whole row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,14 @@ impl ReadRow {
 /// Stands for a text that cannot be read; it is not valid in any column.
 const UNREADABLE: &str = "\u{FFFD}";
 
+/// A number or an address from a column of its own, besides those in [`Texts`].
+pub(crate) struct MoreValue<'a> {
+    pub(crate) field: Field,
+    pub(crate) text: Result<&'a str, &'static str>,
+    /// What the column is called.
+    pub(crate) name: Cow<'a, str>,
+}
+
 /// The texts of a row's columns, in the order of [`COLUMNS`].
 #[derive(Clone, Copy)]
 pub(crate) struct Texts<'a> {
@@ -69,22 +78,34 @@ impl<'a> Texts<'a> {
         };
     }
 
-    /// Reads a row that has at most one number and one address.
-    pub(crate) fn read(&self, networks: &Networks, options: &ReadOptions) -> ReadRow {
+    /// Reads a row with one number and one address, and perhaps more of them.
+    pub(crate) fn read<'v>(
+        &self,
+        more: impl Iterator<Item = MoreValue<'v>>,
+        networks: &Networks,
+        options: &ReadOptions,
+    ) -> ReadRow {
         let row = self.raw(options);
         let profile = match row.profile(networks) {
             Ok(profile) => profile,
             Err(error) => return ReadRow::rejected(self.fault(error)),
         };
-        if !row.has_detail() {
+        let mut has_detail = row.has_detail();
+        let ReadDetails { mut details, rejected, has_doubtful_phone } = match has_detail {
+            true => row.details(&options.rules()),
+            false => ReadDetails::default(),
+        };
+        let faults = rejected.into_iter().map(|error| self.fault(error)).collect();
+        let mut read = ReadRow { record: None, faults, has_doubtful_phone };
+        for value in more.filter(|value| value.text.map_or(true, |text| !text.trim().is_empty())) {
+            has_detail = true;
+            details.extend(value.read(self, options, &mut read));
+        }
+        if !has_detail {
             return ReadRow::rejected(RecordError::NO_DETAIL);
         }
-        let ReadDetails { details, rejected, has_doubtful_phone } = row.details(&options.rules());
-        ReadRow {
-            record: (!details.is_empty()).then_some(Record { profile, details }),
-            faults: rejected.into_iter().map(|error| self.fault(error)).collect(),
-            has_doubtful_phone,
-        }
+        read.record = (!details.is_empty()).then_some(Record { profile, details });
+        read
     }
 
     /// A record from the texts of the columns.
@@ -123,5 +144,31 @@ impl<'a> Texts<'a> {
     pub(crate) fn fault(&self, error: RecordError) -> Fault {
         let unreadable = columns::position(error.column).and_then(|column| self.unreadable[column]);
         Fault { column: Cow::Borrowed(error.column), reason: unreadable.unwrap_or(error.reason) }
+    }
+}
+
+impl MoreValue<'_> {
+    /// The detail, if it is valid. What else it needs is taken from its row.
+    fn read(&self, row: &Texts<'_>, options: &ReadOptions, read: &mut ReadRow) -> Vec<Detail> {
+        let mut texts = *row;
+        texts.set(PHONE, Ok(""));
+        texts.set(EMAIL, Ok(""));
+        texts.set(self.field.column(), self.text);
+        if let Some(label) = self.field.label() {
+            texts.set(self.field.label_column(), Ok(label.name()));
+        }
+        let ReadDetails { details, rejected, has_doubtful_phone } =
+            texts.raw(options).details(&options.rules());
+        read.has_doubtful_phone |= has_doubtful_phone;
+        for error in rejected {
+            let fault = texts.fault(error);
+            let is_own = columns::position(error.column) == Some(self.field.column());
+            let fault = if is_own { Fault { column: self.name.to_string().into(), ..fault } } else { fault };
+            // What is wrong with the row is reported once, however many values it has.
+            if is_own || !read.faults.contains(&fault) {
+                read.faults.push(fault);
+            }
+        }
+        details
     }
 }

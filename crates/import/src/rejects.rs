@@ -14,13 +14,14 @@ use contactd_core::{BudgetedFile, DiskBudget, csv_cell, unmarked};
 use csv::ByteRecord;
 use tempfile::TempPath;
 
-use crate::FileError;
 use crate::columns::{REJECTED, REJECTED_ROW};
+use crate::dialect::Dialect;
 use crate::header::Columns;
 use crate::json_rows;
-use crate::layout::{Layout, Shape};
+use crate::layout::{Layout, Written};
 use crate::read_row::Fault;
 use crate::rows::{Content, Row};
+use crate::{Encoding, FileError};
 
 /// No more rejected rows are written to a file that has this many bytes. A small compressed file can hold any number of them.
 const MOST_KEPT: u64 = 100 << 20;
@@ -43,8 +44,8 @@ enum Target {
     Nowhere,
     /// This file for the first input. The others get its name with their number.
     Chosen(PathBuf),
-    /// Next to each input.
-    Beside,
+    /// Next to each input, or in the first of these directories that can be written to.
+    Beside(Vec<PathBuf>),
 }
 
 struct Current {
@@ -55,10 +56,15 @@ struct Current {
 
 impl Rejects {
     /// Writes rejected rows of the first input to `chosen`, and those of the second and later ones to the same name with `.2`,
-    /// `.3`, … before its ending; or without a choice to the name of each input with `.rejects.csv` or `.rejects.jsonl`. Fails if
-    /// the chosen file is one of the `inputs` or an existing file of another kind.
-    pub fn to(chosen: Option<PathBuf>, inputs: &[PathBuf]) -> Result<Self, FileError> {
-        let target = chosen.map_or(Target::Beside, Target::Chosen);
+    /// `.3`, … before its ending; or without a choice to the name of each input with `.rejects.csv` or `.rejects.jsonl`, in the
+    /// first of `otherwise` that can be written to if its own directory cannot. Fails if the chosen file is one of the `inputs` or an
+    /// existing file of another kind.
+    pub fn to(
+        chosen: Option<PathBuf>,
+        inputs: &[PathBuf],
+        otherwise: Vec<PathBuf>,
+    ) -> Result<Self, FileError> {
+        let target = chosen.map_or(Target::Beside(otherwise), Target::Chosen);
         let rejects = Self { inputs: inputs.to_vec(), ..Self::with(target) };
         if let Target::Chosen(path) = &rejects.target {
             rejects.refuse(path)?;
@@ -157,15 +163,12 @@ impl Rejects {
             Target::Nowhere => None,
             Target::Chosen(path) if layout.input == 0 || is_device(path) => Some(path.clone()),
             Target::Chosen(path) => Some(numbered(path, layout.input + 1)),
-            Target::Beside => {
+            Target::Beside(otherwise) => {
                 // Not next to a pipe, whatever its path.
                 let file = self.inputs.get(layout.input).filter(|file| file.is_file());
                 let mut name = file.map_or("stdin".into(), |file| file.as_os_str().to_owned());
-                name.push(match layout.shape {
-                    Shape::Csv { .. } | Shape::Parquet { .. } => ".rejects.csv",
-                    Shape::Json { .. } => ".rejects.jsonl",
-                });
-                let path = PathBuf::from(name);
+                name.push(if layout.columns.is_some() { ".rejects.csv" } else { ".rejects.jsonl" });
+                let path = writable(PathBuf::from(name), otherwise);
                 // The same input may be named twice.
                 let is_taken = self.complete.iter().any(|(taken, _)| *taken == path);
                 Some(if is_taken { numbered(&path, layout.input + 1) } else { path })
@@ -191,6 +194,18 @@ impl Rejects {
         }
         Ok(())
     }
+}
+
+/// The same name in the first directory that can be written to.
+fn writable(path: PathBuf, otherwise: &[PathBuf]) -> PathBuf {
+    let is_writable = |dir: &Path| tempfile::tempfile_in(dir).is_ok();
+    let (Some(name), false) = (path.file_name(), is_writable(dir_of(&path))) else { return path };
+    let other = otherwise.iter().find(|dir| is_writable(dir)).map(|dir| dir.join(name));
+    other.unwrap_or(path)
+}
+
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether this is a device or a pipe: it is written to, not replaced.
@@ -242,21 +257,23 @@ impl Writer {
     fn begin(path: &Path, layout: &Layout, disk: &DiskBudget) -> io::Result<Self> {
         let (file, temporary) = create(path)?;
         let mut file = disk.file(file)?;
-        let (columns, delimiter) = match &layout.shape {
-            Shape::Json { .. } => {
-                return Ok(Self { rows: RowWriter::Json(BufWriter::new(file)), temporary });
-            }
-            Shape::Csv { columns, delimiter, has_sep_line, has_mark, .. } => {
-                if *has_mark {
-                    file.write_all(b"\xEF\xBB\xBF")?;
-                }
-                if *has_sep_line {
-                    file.write_all(&[b"sep=".as_slice(), &[*delimiter], b"\n"].concat())?;
-                }
-                (columns, *delimiter)
-            }
-            Shape::Parquet { columns, .. } => (columns, b','),
+        let Some(columns) = &layout.columns else {
+            return Ok(Self { rows: RowWriter::Json(BufWriter::new(file)), temporary });
         };
+        let (Dialect { delimiter, has_sep_line }, has_mark) = match &layout.written {
+            // It is written in UTF-8, which Excel recognises by a mark.
+            Written::Csv { dialect, has_mark, encoding } => {
+                (*dialect, *has_mark || encoding.get() != Encoding::UTF8)
+            }
+            Written::Xlsx { .. } => (Dialect::COMMAS, true),
+            Written::Parquet | Written::Json { .. } => (Dialect::COMMAS, false),
+        };
+        if has_mark {
+            file.write_all(b"\xEF\xBB\xBF")?;
+        }
+        if has_sep_line {
+            file.write_all(&[b"sep=".as_slice(), &[delimiter], b"\n"].concat())?;
+        }
         let mut writer = csv::WriterBuilder::new().flexible(true).delimiter(delimiter).from_writer(file);
         let names = kept(&columns.header, columns);
         writer
@@ -270,12 +287,8 @@ impl Writer {
         let line = row.line.to_string();
         let columns = joined(faults.iter().map(|fault| &*fault.column).collect());
         let reasons = joined(faults.iter().map(|fault| fault.reason).collect());
-        match (&mut self.rows, &row.content, &layout.shape) {
-            (
-                RowWriter::Csv(writer),
-                Content::Fields(fields),
-                Shape::Csv { columns: header, .. } | Shape::Parquet { columns: header, .. },
-            ) => {
+        match (&mut self.rows, &row.content, &layout.columns) {
+            (RowWriter::Csv(writer), Content::Fields(fields), Some(header)) => {
                 let about = [line, columns, reasons].map(|text| Cow::Owned(text.into_bytes()));
                 writer.write_record(about.into_iter().chain(kept(fields, header))).map_err(of_system)?;
                 Ok(())
@@ -319,7 +332,7 @@ fn of_system(error: csv::Error) -> io::Error {
 fn kept<'a>(fields: &'a ByteRecord, columns: &'a Columns) -> impl Iterator<Item = Cow<'a, [u8]>> {
     let is_kept = |place: usize| !columns.about_rejects.contains(&place);
     let kept = fields.iter().enumerate().filter(move |(place, _)| is_kept(*place));
-    kept.map(|(_, field)| cell(field, columns.is_marked))
+    kept.map(|(_, field)| cell(field, columns.is_csv))
 }
 
 /// A cell that a spreadsheet does not take for a formula. In a CSV it may be marked already.
@@ -382,9 +395,9 @@ fn create(path: &Path) -> io::Result<(File, Option<TempPath>)> {
     if is_device(path) {
         return Ok((OpenOptions::new().write(true).open(path)?, None));
     }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file =
-        tempfile::Builder::new().prefix(".contactd-rejects-").suffix(".unfinished").tempfile_in(dir)?;
+    let temporary =
+        tempfile::Builder::new().prefix(".contactd-rejects-").suffix(".unfinished").tempfile_in(dir_of(path));
+    let file = temporary?;
     let (file, temporary) = file.into_parts();
     Ok((file, Some(temporary)))
 }

@@ -100,6 +100,12 @@ pub struct InputRead {
     /// What separates the columns of a CSV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delimiter: Option<char>,
+    /// The sheet of a workbook that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sheet: Option<String>,
+    /// The other sheets of the workbook, which were not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_sheets: Vec<String>,
     /// Whether it holds the rejected rows of an earlier import.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_rejects: bool,
@@ -120,9 +126,15 @@ pub struct Warning {
     pub count: u64,
     /// The first of them.
     pub examples: Vec<Line>,
+    /// The countries whose numbers they probably are, in two letters, the likeliest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub countries: Vec<String>,
 }
 
 impl Warning {
+    /// Phone numbers without `+` are probably not of the country that was chosen for them.
+    pub const OTHER_COUNTRY: &'static str = "other_country";
+
     /// A phone number has no `+` and begins with the country code of its region.
     pub const COUNTRY_CODE: &'static str = "country_code_without_plus";
 }

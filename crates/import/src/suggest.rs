@@ -1,66 +1,131 @@
 //! Which column a header probably means. A mapping is only ever suggested, never applied.
 
-/// The headers that other programs use, in letters and digits only, and the column that each probably means.
-const LIKELY: [(&str, &str); 8] = [
+use std::borrow::Cow;
+
+use crate::ReadOptions;
+use crate::mapping::Field;
+
+/// The headers that other programs and people use, in letters and digits only, and the column that each probably means. The likeliest
+/// come first.
+const LIKELY: [(&str, &str); 9] = [
     (
         "profileUrl",
         "profileurl linkedinurl linkedinprofileurl linkedinprofile linkedin personlinkedinurl \
-         contactlinkedinprofileurl linkedinlink linkedinprofil xingurl xingprofile xing profile \
-         profilelink publicprofileurl profil url",
+         contactlinkedinprofileurl linkedinlink linkedinprofil linkedinprofilurl profillinkedin urllinkedin \
+         lienlinkedin perfillinkedin perfilenlinkedin enlacelinkedin xingurl xingprofile xingprofil xing profile \
+         profilelink publicprofileurl profil profilurl perfil url",
     ),
     (
         "phone",
-        "mobile mobilephone mobilenumber mobilephonenumber phonenumber cell cellphone phonemobile \
-         personalphone phone1value phone1 telephone tel telefon telefonnummer handy handynummer mobil \
-         mobiltelefon mobilnummer telephonemobile portable telefono movil cellulare primaryphone \
-         phones",
+        "mobile mobilephone mobilenumber mobilephonenumber phone phonenumber cell cellphone phonemobile \
+         phone1value phone1 telephone tel telefon telefonnummer telefonnr telnr handy handynummer handynr mobil \
+         mobiltelefon mobilnummer mobilnr telefonmobil telefonhandy rufnummer telephonemobile telephoneportable \
+         mobiletelephone portable numeroportable numerotelephone telefono telefonomovil telefonofijo movil celular \
+         numerotelefono cellulare festnetz primaryphone phones direct directdial durchwahl",
     ),
     (
         "email",
-        "emailaddress personalemail personalemailaddress primaryemail email1value email1 \
-         emailaddress1 mail mailadresse emailadresse courriel adressemail correo correoelectronico \
-         indirizzoemail contactemail",
+        "email emailaddress primaryemail email1value email1 emailaddress1 mail mailadresse emailadresse \
+         courriel adressemail adresseemail adressecourriel correo correoelectronico direccioncorreo \
+         direccionemail indirizzoemail contactemail",
     ),
-    ("confidence", "confidencescore score matchscore"),
+    ("confidence", "confidencescore score matchscore konfidenz confiance confianza"),
     (
         "observedAt",
-        "observed lastverified verifiedat lastupdated updatedat lastmodified lastmodifieddate \
-         modifiedon letzteaktualisierung",
+        "observed lastverified verifiedat lastupdated lastupdate updatedat updated aktualisiert lastmodified \
+         lastmodifieddate lastmodifiedat modifiedon changedon letzteaktualisierung aktualisiertam geandertam \
+         zuletztgeandert zuletztgeandertam letzteanderung anderungsdatum stand modifiele misajourle \
+         datemodification datemiseajour dernieremodification dernieremiseajour fechamodificacion \
+         ultimamodificacion ultimaactualizacion modificadoel actualizadoel",
     ),
-    ("basis", "legalbasis lawfulbasis gdprbasis rechtsgrundlage baselegale"),
-    ("expiresAt", "expires expiry expirydate expirationdate validuntil"),
-    ("source", "leadsource datasource recordsource quelle"),
+    ("basis", "legalbasis lawfulbasis gdprbasis rechtsgrundlage baselegale baselegal basejuridica"),
+    (
+        "expiresAt",
+        "expires expiry expirydate expirationdate validuntil ablaufdatum gultigbis lauftabam expirele \
+         dateexpiration validejusquau caducidad fechacaducidad validohasta",
+    ),
+    ("region", "countrycode landercode landercodeiso codepays codigopais isocountry"),
+    ("source", "leadsource datasource recordsource quelle datenquelle origine fuente origen"),
 ];
 
-/// For each column that is not there, the header among `unused` that probably means it.
-pub(crate) fn suggestions(unused: &[String], is_there: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
-    let plain: Vec<(String, &String)> = unused.iter().map(|header| (letters(header), header)).collect();
-    let wanted = LIKELY.into_iter().filter(|(column, _)| !is_there(column));
-    wanted
-        .filter_map(|(column, likely)| {
-            let own = column.to_lowercase();
-            let means = |name: &str| plain.iter().find(|(plain, _)| plain == name);
-            let (_, header) = means(&own).or_else(|| likely.split(' ').find_map(means))?;
-            Some((column, (*header).clone()))
+/// Words that say that a number or an address is for work.
+const WORK: &str = "work business office company corporate geschaft geschaftlich geschaftl dienst dienstlich beruflich buro \
+                    firma arbeit pro professionnel professionnelle bureau travail entreprise trabajo laboral oficina empresa \
+                    profesional";
+
+/// Words that do not change what a header means: that a number or an address is personal, and small words.
+const LEFT_OUT: &str = "private personal home privat private privater persoenlich personlich prive privee perso personnel \
+                        personnelle domicile casa particular privado personales de del du des la le el der die das d l";
+
+/// The field that a header probably means, and how likely: the smaller the number, the likelier.
+pub(crate) fn meaning(header: &str) -> Option<(Field, usize)> {
+    let words = words(header);
+    let likely = |words: &[&str]| {
+        let plain = words.concat();
+        LIKELY.iter().find_map(|(column, likely)| {
+            let place = if plain == column.to_lowercase() {
+                0
+            } else {
+                likely.split_whitespace().position(|likely| likely == plain)? + 1
+            };
+            Some((*column, place))
         })
-        .collect()
+    };
+    let all: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_one_of = |word: &str, list: &str| list.split_whitespace().any(|one| one == word);
+    let is_number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let is_kept = |word: &&str| !is_one_of(word, WORK) && !is_one_of(word, LEFT_OUT) && !is_number(word);
+    let kept: Vec<&str> = all.iter().copied().filter(is_kept).collect();
+    let (column, place) = likely(&all).or_else(|| likely(&kept))?;
+    let is_work = all.iter().any(|word| is_one_of(word, WORK));
+    let labelled = if is_work { Field::parse(&format!("{column}:work")) } else { None };
+    // Words were left out, or stand for one: others are likelier.
+    let place = if likely(&all).is_some() { place } else { place + 100 };
+    Some((labelled.or_else(|| Field::parse(column))?, place))
 }
 
-/// The letters and digits of a header, in lower case and without accents of the Latin-1 range.
-fn letters(header: &str) -> String {
-    header
+/// What each of the `unused` headers probably means, if no other column is that already. Several columns may be numbers or addresses.
+pub(crate) fn suggestions(unused: &[String], is_there: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+    let mut likely: Vec<(Field, usize, &String)> = unused
+        .iter()
+        .filter_map(|header| meaning(header).map(|(field, place)| (field, place, header)))
+        .filter(|(field, ..)| !is_there(field.column_name()))
+        .collect();
+    likely.sort_by_key(|(field, place, _)| (field.column(), *place));
+    let mut suggested: Vec<(&'static str, String)> = Vec::new();
+    for (field, _, header) in likely {
+        if field.may_repeat() || !suggested.iter().any(|(other, _)| *other == field.name()) {
+            suggested.push((field.name(), header.clone()));
+        }
+    }
+    suggested
+}
+
+/// Whether a header is the name of a column, is mapped to one, or probably means one.
+pub(crate) fn means_something(header: &str, options: &ReadOptions) -> bool {
+    let header = header.trim();
+    options.mapping.iter().any(|(_, mapped)| mapped == header) || meaning(header).is_some()
+}
+
+/// The words of a header, in lower case and without accents of the Latin-1 range. `E-Mail` is one word.
+fn words(header: &str) -> Vec<String> {
+    let plain: String = header
         .chars()
         .flat_map(char::to_lowercase)
         .map(|c| match c {
-            'à'..='å' => 'a',
-            'è'..='ë' => 'e',
-            'ì'..='ï' => 'i',
-            'ò'..='ö' => 'o',
-            'ù'..='ü' => 'u',
-            c => c,
+            'à'..='å' => Cow::Borrowed("a"),
+            'ç' => Cow::Borrowed("c"),
+            'è'..='ë' => Cow::Borrowed("e"),
+            'ì'..='ï' => Cow::Borrowed("i"),
+            'ñ' => Cow::Borrowed("n"),
+            'ò'..='ö' => Cow::Borrowed("o"),
+            'ù'..='ü' => Cow::Borrowed("u"),
+            'ß' => Cow::Borrowed("ss"),
+            c => Cow::Owned(c.to_string()),
         })
-        .filter(char::is_ascii_alphanumeric)
-        .collect()
+        .collect();
+    let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
 }
 
 /// Whether a header is probably a value: the file has no header then, and the value is nobody's name for a column.
@@ -87,11 +152,49 @@ mod tests {
             [
                 ("profileUrl", "LinkedIn URL".to_owned()),
                 ("phone", "Phone Number".to_owned()),
+                ("phone", "Téléphone".to_owned()),
                 ("email", "E-mail".to_owned())
             ]
         );
         assert_eq!(suggested(&unused, &["profileUrl", "phone"]), [("email", "E-mail".to_owned())]);
         assert_eq!(suggested(&["Name", "Notes"], &[]), []);
+    }
+
+    #[test]
+    fn headers_of_four_languages_are_understood() {
+        for (field, headers) in [
+            (
+                "phone",
+                "Handy|Mobil|Telefon privat|Tel. (privat)|Phone (home)|Téléphone portable|Portable|Teléfono móvil|Handy 2",
+            ),
+            (
+                "phone:work",
+                "Telefon geschäftlich|Tel. dienstlich|Business Phone 2|Téléphone professionnel|Teléfono del trabajo|Work phone",
+            ),
+            (
+                "email",
+                "E-Mail privat|E-Mail-Adresse|Mail|Personal Email|Adresse e-mail|Courriel|Correo electrónico|Correo electrónico personal",
+            ),
+            (
+                "email:work",
+                "E-Mail geschäftlich|Business Email|E-Mail (Büro)|Courriel professionnel|Correo de la empresa",
+            ),
+            ("profileUrl", "LinkedIn-Profil|LinkedIn|Profil LinkedIn|Perfil de LinkedIn|URL|XING-Profil"),
+            (
+                "observedAt",
+                "Geändert am|Stand|Last modified|Modifié le|Date de modification|Fecha de modificación",
+            ),
+            ("expiresAt", "Gültig bis|Valid until|Valide jusqu'au|Válido hasta"),
+            ("basis", "Rechtsgrundlage|Lawful basis|Base légale"),
+            ("source", "Quelle|Lead Source|Fuente"),
+        ] {
+            for header in headers.split('|') {
+                assert_eq!(meaning(header).map(|(field, _)| field.name()), Some(field), "{header}");
+            }
+        }
+        for header in ["Name", "Firma", "Anrede", "Notizen", "Work", "2", ""] {
+            assert!(meaning(header).is_none(), "{header}");
+        }
     }
 
     #[test]

@@ -2,27 +2,28 @@
 //!
 //! Everything is read and checked by the code of an import. Only the first part of a file is read, however long it is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 
-use contactd_core::{DiskBudget, SuppressionList};
+use contactd_core::{DiskBudget, Networks, Record, SuppressionList};
 
 use crate::columns::{COLUMNS, REJECTED, REJECTED_ROW};
-use crate::csv_rows::CsvRows;
+use crate::countries::Countries;
 use crate::header::Columns;
-use crate::input::{Opening, Reach, Recognized, Rows};
-use crate::json_rows::{self, JsonRows};
-use crate::layout::Layout;
+use crate::input::{Opened, Opening, Reach, Recognized, Rows};
+use crate::json_rows;
+use crate::layout::{Layout, Written};
 use crate::read_row::ReadRow;
 use crate::rows::{Content, MAX_ROW_BYTES, Row};
 use crate::sample::{SAMPLES, short};
 use crate::seen::Seen;
 use crate::suppressed::leave_out;
 use crate::{
-    FileColumn, FileError, FileShape, Files, Input, InputRead, NotLoaded, PreviewedRow, ReadOptions, Rejects,
-    RowChecks, UploadedFile, Verdict, parquet_samples,
+    Field, FileColumn, FileError, FileShape, Files, Input, InputRead, NotLoaded, Preview, PreviewedRow,
+    ReadOptions, Rejects, RowChecks, SubjectList, UploadedFile, Verdict, parquet_samples,
 };
 
 /// In how many rows values of a column are looked for.
@@ -55,17 +56,20 @@ impl UploadedFiles {
     }
 
     fn start(&self, file: &UploadedFile, options: &ReadOptions) -> Result<(Layout, Rows), FileError> {
-        refuse_mapping(options)?;
+        options.check_mapping()?;
         self.opening(options).open((0, &file.path, &file.name), &Arc::default())
     }
 
     /// What a file holds. Reads only its first part.
-    pub fn describe(&self, file: &UploadedFile) -> Result<FileShape, FileError> {
-        let options = ReadOptions::default();
-        let recognized = self.opening(&options).recognize_file(&file.path, &file.name);
-        let shape =
-            recognized.and_then(|recognized| shape(recognized, &options).map_err(|e| e.of(&file.name)));
-        shape.map_err(refused)
+    pub fn describe(&self, file: &UploadedFile, options: &ReadOptions) -> Result<FileShape, FileError> {
+        let opening = self.opening(options);
+        let recognized = opening.recognize_file(&file.path, &file.name)?;
+        shape(opening, recognized).map_err(|error| refused(error.of(&file.name)))
+    }
+
+    /// The people, numbers and addresses that a list names.
+    pub fn subjects(&self, list: Box<dyn Read>, networks: &Networks) -> Result<SubjectList, FileError> {
+        SubjectList::read(list, &self.disk, networks)
     }
 
     /// What an import would do with the first rows. Returns at most `rows`, and fewer if they are very long. Reads only the first part
@@ -76,12 +80,19 @@ impl UploadedFiles {
         options: &ReadOptions,
         checks: &RowChecks<'_>,
         rows: usize,
-    ) -> Result<Vec<PreviewedRow>, FileError> {
+    ) -> Result<Preview, FileError> {
         let (layout, mut from) = self.start(file, options).map_err(refused)?;
-        let mut previewed = Vec::new();
-        let each = |row: Row| previewed.push(preview_row(&layout, &row, options, checks));
+        let (mut previewed, mut countries) = (Vec::new(), Countries::default());
+        let each = |row: Row| {
+            layout.note_countries(&row, options, &mut countries);
+            previewed.push(preview_row(&layout, &row, options, checks));
+        };
         first_rows(rows, || from.next(), each).map_err(|error| refused(error.of(&file.name)))?;
-        Ok(previewed)
+        let warning = options.region.as_deref().and_then(|chosen| countries.warning(chosen));
+        Ok(Preview {
+            rows: previewed,
+            other_countries: warning.map(|warning| warning.countries).unwrap_or_default(),
+        })
     }
 
     /// The rows of a file, for an import. Rows of which a value is rejected are written to `rejects`, a file that does not exist yet;
@@ -94,7 +105,8 @@ impl UploadedFiles {
     ) -> Result<Files, FileError> {
         self.start(file, options).map_err(refused)?;
         let rejects = match rejects {
-            Some(path) => Rejects::to(Some(path.to_owned()), slice::from_ref(&file.path)).map_err(refused)?,
+            Some(path) => Rejects::to(Some(path.to_owned()), slice::from_ref(&file.path), Vec::new())
+                .map_err(refused)?,
             None => Rejects::nowhere(),
         };
         let inputs = vec![Input::Uploaded(file.clone())];
@@ -112,22 +124,6 @@ fn refused(error: FileError) -> FileError {
         _ => return error,
     };
     FileError::Advised { error: Box::new(error), advice }
-}
-
-fn refuse_mapping(options: &ReadOptions) -> Result<(), FileError> {
-    let mut mapped = HashSet::new();
-    for (column, _) in &options.mapping {
-        let Some(column) = COLUMNS.iter().find(|name| *name == column) else {
-            return Err(FileError::unusable(format!(
-                "the mapping names a field that an import does not have; the fields are {}",
-                COLUMNS.join(", ")
-            )));
-        };
-        if !mapped.insert(column) {
-            return Err(FileError::unusable(format!("the mapping names {column} twice; name it once")));
-        }
-    }
-    Ok(())
 }
 
 /// Hands over the first rows, fewer if they are very long.
@@ -148,49 +144,57 @@ fn first_rows(
     Ok(())
 }
 
-fn shape(recognized: Recognized, options: &ReadOptions) -> Result<FileShape, FileError> {
-    match recognized {
-        Recognized::Csv { input, dialect, encoding, .. } => {
-            let (mut rows, header) = CsvRows::open_as(input, dialect)?;
-            let columns = Columns::locate(header, options, true)?;
-            let mut listed = listed(&columns);
-            first_rows(
-                SAMPLED_ROWS,
-                || rows.read_row(),
-                |row| {
-                    if let Content::Fields(fields) = row.content {
-                        for (place, column) in &mut listed {
-                            add_sample(column, || Some(columns.text(fields.get(*place)?)));
-                        }
-                    }
-                },
-            )?;
-            let delimiter = Some(dialect.delimiter.into());
-            Ok(of_columns(("csv", Some(encoding), delimiter), &columns, listed))
+fn shape(opening: Opening<'_>, recognized: Recognized) -> Result<FileShape, FileError> {
+    let options = opening.options;
+    if let Recognized::Parquet(file) = recognized {
+        let places = |columns: &Columns| listed(columns).into_iter().map(|(place, _)| place).collect();
+        let (columns, samples) = parquet_samples::sampled(file, options, SAMPLED_ROWS, places)?;
+        let mut listed = listed(&columns);
+        for (place, values) in samples {
+            if let Some((_, column)) = listed.iter_mut().find(|(at, _)| *at == place) {
+                column.samples = values;
+            }
         }
-        Recognized::Json { input, encoding } => json_shape(JsonRows::read(input), encoding, options),
-        Recognized::Parquet(file) => {
-            let places = |columns: &Columns| listed(columns).into_iter().map(|(place, _)| place).collect();
-            let (columns, samples) = parquet_samples::sampled(file, options, SAMPLED_ROWS, places)?;
-            let mut listed = listed(&columns);
-            for (place, values) in samples {
-                if let Some((_, column)) = listed.iter_mut().find(|(at, _)| *at == place) {
-                    column.samples = values;
+        return Ok(of_columns(&Written::Parquet, &columns, listed));
+    }
+    let is_csv = matches!(recognized, Recognized::Csv { .. });
+    let Opened { written, header, mut rows } = opening.read_header(recognized, |_| Ok(Vec::new()))?;
+    let Some(header) = header else { return json_shape(rows, &written, options) };
+    let columns = Columns::locate(header, options, is_csv)?;
+    let mut listed = listed(&columns);
+    first_rows(
+        SAMPLED_ROWS,
+        || rows.next(),
+        |row| {
+            if let Content::Fields(fields) = row.content {
+                for (place, column) in &mut listed {
+                    add_sample(column, || Some(columns.text(fields.get(*place)?)));
                 }
             }
-            Ok(of_columns(("parquet", None, None), &columns, listed))
-        }
-    }
+        },
+    )?;
+    Ok(of_columns(&written, &columns, listed))
 }
 
-/// The format, the encoding and the delimiter of a file.
-type How = (&'static str, Option<&'static str>, Option<char>);
+fn of_columns(written: &Written, columns: &Columns, mut listed: Vec<(usize, FileColumn)>) -> FileShape {
+    let suggested = columns.suggestions();
+    for (_, column) in listed.iter_mut().filter(|(_, column)| column.field.is_none()) {
+        column.suggested =
+            suggested.iter().find(|(_, header)| *header == column.name).map(|(field, _)| *field);
+    }
+    file_shape(written, listed.into_iter().map(|(_, column)| column).collect(), suggested)
+}
 
-fn of_columns(how: How, columns: &Columns, listed: Vec<(usize, FileColumn)>) -> FileShape {
-    let (format, encoding, delimiter) = how;
-    let columns_of = listed.into_iter().map(|(_, column)| column).collect();
-    let suggested_mapping = columns.suggestions().into_iter().collect();
-    FileShape { format, encoding, delimiter, columns: columns_of, suggested_mapping }
+fn file_shape(
+    written: &Written,
+    columns: Vec<FileColumn>,
+    suggested: Vec<(&'static str, String)>,
+) -> FileShape {
+    let InputRead { format, encoding, delimiter, sheet, .. } = written.about("");
+    let sheets = if let Written::Xlsx { sheets, .. } = written { sheets.clone() } else { Vec::new() };
+    // Of several columns that may be the same, the first.
+    let suggested_mapping = suggested.into_iter().rev().collect();
+    FileShape { format, encoding, delimiter, sheet, sheets, columns, suggested_mapping }
 }
 
 /// The columns of a file that are listed, without samples, each with its place.
@@ -202,7 +206,8 @@ fn listed(columns: &Columns) -> Vec<(usize, FileColumn)> {
         is_listed
     };
     let all = columns.all().filter(|(_, name, field)| is_listed(name, *field));
-    all.map(|(place, name, field)| (place, FileColumn { name, field, samples: Vec::new() })).collect()
+    all.map(|(place, name, field)| (place, FileColumn { name, field, suggested: None, samples: Vec::new() }))
+        .collect()
 }
 
 /// Adds a value to the samples of a column, if there are not enough.
@@ -215,11 +220,7 @@ fn add_sample(column: &mut FileColumn, value: impl FnOnce() -> Option<String>) {
     }
 }
 
-fn json_shape(
-    mut rows: JsonRows,
-    encoding: &'static str,
-    options: &ReadOptions,
-) -> Result<FileShape, FileError> {
+fn json_shape(mut rows: Rows, written: &Written, options: &ReadOptions) -> Result<FileShape, FileError> {
     let mut seen = Seen::default();
     let mut is_nested = false;
     let mut columns: BTreeMap<String, FileColumn> = BTreeMap::new();
@@ -239,8 +240,12 @@ fn json_shape(
                     continue;
                 }
                 let field = COLUMNS.into_iter().find(|column| *column == name);
-                let column =
-                    columns.entry(name.clone()).or_insert(FileColumn { name, field, samples: Vec::new() });
+                let column = columns.entry(name.clone()).or_insert(FileColumn {
+                    name,
+                    field,
+                    suggested: None,
+                    samples: Vec::new(),
+                });
                 add_sample(column, || Some(json_rows::shown(&value)));
             }
         },
@@ -251,13 +256,11 @@ fn json_shape(
     // JSON objects have no order: those of the import format come first.
     let place = |column: &FileColumn| COLUMNS.iter().position(|name| column.field == Some(name));
     columns.sort_by_key(|column| place(column).unwrap_or(COLUMNS.len()));
-    Ok(FileShape {
-        format: "jsonl",
-        encoding: Some(encoding),
-        delimiter: None,
-        columns,
-        suggested_mapping: about.suggested_mapping.into_iter().collect(),
-    })
+    for column in &mut columns {
+        let suggested = about.suggested_mapping.iter().find(|(_, header)| *header == column.name);
+        column.suggested = suggested.map(|(field, _)| *field);
+    }
+    Ok(file_shape(written, columns, about.suggested_mapping))
 }
 
 /// What an import would do with a row.
@@ -266,25 +269,42 @@ fn preview_row(layout: &Layout, row: &Row, options: &ReadOptions, checks: &RowCh
     for (column, text) in layout.texts(row, options) {
         let text = short(&text);
         if !text.is_empty() {
-            let value = values.entry(COLUMNS[column]).or_default();
-            // A JSON line may have a number of its own and a list of others.
+            let value = values.entry(column).or_default();
+            // A row may have several numbers.
             *value = if value.is_empty() { text } else { short(&format!("{value}, {text}")) };
         }
     }
     let read = layout.read(row, checks.networks, options, &mut Seen::default());
     let digest = read.record.as_ref().map(|record| checks.suppressions.profile_digest(&record.profile).0);
-    let (verdict, reasons) = judge(read, checks.suppressions);
-    PreviewedRow { line: row.line, values, verdict, reasons, digest }
+    let (verdict, reasons, stored) = judge(read, checks.suppressions);
+    PreviewedRow { line: row.line, values, stored, verdict, reasons, digest }
 }
 
-fn judge(read: ReadRow, suppressions: &SuppressionList) -> (Verdict, Vec<NotLoaded>) {
+/// What would be stored of a row, in the fields that it came from.
+fn stored(record: &Record) -> BTreeMap<&'static str, String> {
+    let mut stored: BTreeMap<&'static str, String> = BTreeMap::new();
+    stored.insert("profileUrl", record.profile.as_str().to_owned());
+    for detail in &record.details {
+        let values = stored.entry(Field::of(detail.kind, detail.label).name()).or_default();
+        let comma = if values.is_empty() { "" } else { ", " };
+        *values = format!("{values}{comma}{}", detail.value.expose());
+        let times = [("observedAt", detail.observed_at), ("expiresAt", detail.expires_at)];
+        stored.extend(times.into_iter().filter_map(|(name, time)| Some((name, time?.to_string()))));
+    }
+    stored
+}
+
+fn judge(
+    read: ReadRow,
+    suppressions: &SuppressionList,
+) -> (Verdict, Vec<NotLoaded>, BTreeMap<&'static str, String>) {
     let faults = read.faults.into_iter();
     let mut reasons: Vec<NotLoaded> =
         faults.map(|fault| NotLoaded { column: fault.column, reason: fault.reason }).collect();
-    let Some(mut record) = read.record else { return (Verdict::Rejected, reasons) };
+    let Some(mut record) = read.record else { return (Verdict::Rejected, reasons, BTreeMap::new()) };
     let left_out = leave_out(&mut record, suppressions);
     if record.details.is_empty() {
-        return (Verdict::OptedOut, reasons);
+        return (Verdict::OptedOut, reasons, BTreeMap::new());
     }
     for kind in left_out {
         let reason = NotLoaded { column: kind.name().into(), reason: NotLoaded::OPTED_OUT };
@@ -292,5 +312,6 @@ fn judge(read: ReadRow, suppressions: &SuppressionList) -> (Verdict, Vec<NotLoad
             reasons.push(reason);
         }
     }
-    (if reasons.is_empty() { Verdict::Loaded } else { Verdict::LoadedInPart }, reasons)
+    let verdict = if reasons.is_empty() { Verdict::Loaded } else { Verdict::LoadedInPart };
+    (verdict, reasons, stored(&record))
 }

@@ -12,6 +12,8 @@ use contactd_core::{DateFormat, RowRules};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Encoding;
+
 /// A file that was uploaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadedFile {
@@ -28,7 +30,7 @@ pub struct ReadOptions {
     pub source: Option<String>,
     /// The country of phone numbers without `+`, for rows without a region.
     pub region: Option<String>,
-    /// Columns with another header in the files: the column and that header.
+    /// Columns with another header in the files: the name of a [`Field`](crate::Field) and that header.
     pub mapping: Vec<(String, String)>,
     /// Use the columns in `mapping` and no others, also if they have the right name.
     pub only_mapped: bool,
@@ -38,6 +40,10 @@ pub struct ReadOptions {
     pub date_format: Option<DateFormat>,
     /// Reject details without a basis.
     pub needs_basis: bool,
+    /// The encoding of text files, if it is not to be detected.
+    pub encoding: Option<Encoding>,
+    /// The sheet of workbooks, if it is not the first one.
+    pub sheet: Option<String>,
 }
 
 impl ReadOptions {
@@ -65,12 +71,18 @@ impl ReadOptions {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileShape {
-    /// `csv`, `jsonl` or `parquet`.
+    /// `csv`, `jsonl`, `parquet` or `xlsx`.
     pub format: &'static str,
     /// The encoding of a text file.
     pub encoding: Option<&'static str>,
     /// What separates the columns of a CSV.
     pub delimiter: Option<char>,
+    /// The sheet of a workbook that is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sheet: Option<String>,
+    /// All sheets of the workbook.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sheets: Vec<String>,
     /// Empty for JSON lines with lists of details, whose fields cannot be mapped.
     pub columns: Vec<FileColumn>,
     /// For fields that no column has the name of: the column that probably means them.
@@ -88,8 +100,21 @@ pub struct FileColumn {
     pub name: String,
     /// The field that it is, if its name says so.
     pub field: Option<&'static str>,
+    /// The field that it probably is, if its name does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggested: Option<&'static str>,
     /// Its first values.
     pub samples: Vec<String>,
+}
+
+/// The first rows of a file, and what an import would do with them.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    /// The rows.
+    pub rows: Vec<PreviewedRow>,
+    /// The countries, in two letters, of which numbers without `+` probably are, if not of the chosen one.
+    pub other_countries: Vec<String>,
 }
 
 /// A row of a file, and what an import would do with it.
@@ -101,6 +126,8 @@ pub struct PreviewedRow {
     pub line: u64,
     /// What it has in each field.
     pub values: BTreeMap<&'static str, String>,
+    /// What would be stored: the canonical URL, numbers in E.164 form, dates. Empty if nothing would be.
+    pub stored: BTreeMap<&'static str, String>,
     pub verdict: Verdict,
     pub reasons: Vec<NotLoaded>,
     /// The digest by which the journal names the profile, if the row can be read.

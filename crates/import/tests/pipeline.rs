@@ -78,7 +78,7 @@ fn reading_that_is_cancelled_ends_although_rows_are_left() {
 fn rejects_that_cannot_be_written_end_it() {
     let text: &'static str =
         csv(|number| format!("not a profile,+1415555{:04}\n", 100 + number % 100)).leak();
-    let rejects = Rejects::to(Some(PathBuf::from("/dev/full")), &[]).expect("a device");
+    let rejects = Rejects::to(Some(PathBuf::from("/dev/full")), &[], Vec::new()).expect("a device");
     let ended = read(Input::Csv("test", text.into()), rejects, Cancel::default(), &unobserved);
     let error = ended.expect_err("the disk is full").to_string();
     assert!(error.contains("/dev/full"), "{error}");
@@ -112,7 +112,7 @@ fn an_error_ends_it_although_the_pipe_stays_open() {
         // Nothing more comes, and it is not closed.
         let _ = stopped.recv();
     });
-    let rejects = Rejects::to(Some(PathBuf::from("/dev/full")), &[]).expect("a device");
+    let rejects = Rejects::to(Some(PathBuf::from("/dev/full")), &[], Vec::new()).expect("a device");
     let ended = read(Input::File(pipe), rejects, Cancel::default(), &unobserved);
     assert!(ended.expect_err("the disk is full").to_string().contains("/dev/full"));
     drop(stop);

@@ -57,6 +57,13 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
         escaped(out, code);
     }
     out.push(b'"');
+    if let Some(place) = event.place {
+        out.extend_from_slice(b",\"place\":");
+        out.extend_from_slice(itoa::Buffer::new().format(place).as_bytes());
+    }
+    if event.is_repeat {
+        out.extend_from_slice(b",\"repeat\":true");
+    }
 }
 
 /// Like [`event`], for refused requests that are recorded together.
@@ -194,7 +201,7 @@ mod tests {
     use super::*;
     use crate::epoch::is_signed;
     use crate::line::{Entry, Line, is_linked, signed_text};
-    use contactd_core::{Actor, Kind, ShortDigest, Via};
+    use contactd_core::{Actor, Asked, Kind, ShortDigest, Via};
 
     fn read_back(fields: &[u8]) -> (Line, Vec<u8>) {
         let mut out = Vec::new();
@@ -211,7 +218,9 @@ mod tests {
             request_id: "job\\7/\"row\":9",
             given_id: Some(ShortDigest([0xEF; 16])),
             token: "tok_8sWn2QbX1mZk",
-            operation: Kind::Phone,
+            operation: Asked::Detail(Kind::Phone),
+            place: None,
+            is_repeat: false,
             profile: Some(ShortDigest([0xAB; 16])),
             value: Some(ShortDigest([0xCD; 16])),
             outcome: AuditOutcome::Hit,
@@ -304,7 +313,7 @@ mod tests {
         let Entry::Admin(read) = read_back(&fields).0.entry else { panic!("not an action") };
         assert_eq!((read.entry, read.seq), (entry, 17));
 
-        let kind = RefusedKind { token: "tok_1".to_owned(), operation: Kind::Email, code: "rate_limited" };
+        let kind = RefusedKind { token: "tok_1".to_owned(), operation: Asked::Batch, code: "rate_limited" };
         let mut fields = Vec::new();
         refused(&mut fields, "n1", at, &kind, 4_995);
         let Entry::Request(read) = read_back(&fields).0.entry else { panic!("not a request") };

@@ -5,7 +5,7 @@ mod plain;
 use std::borrow::Cow;
 
 use contactd_core::{
-    AdminRecord, AuditOutcome, AuditRecord, Chain, Kind, RootKey, ShortDigest, Timestamp, hex,
+    AdminRecord, Asked, AuditOutcome, AuditRecord, Chain, RootKey, ShortDigest, Timestamp, hex,
 };
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -207,6 +207,9 @@ struct Written<'a> {
     value: Option<&'a str>,
     outcome: Option<&'a str>,
     reason: Option<&'a str>,
+    place: Option<u32>,
+    #[serde(default)]
+    repeat: bool,
     count: Option<u64>,
     mark: Option<IgnoredAny>,
     actor: Option<IgnoredAny>,
@@ -270,12 +273,13 @@ impl Written<'_> {
             request_id,
             given_id: optional(self.given_id, short)?,
             token: self.token?.to_owned(),
-            operation: Kind::ALL.into_iter().find(|kind| Some(kind.name()) == self.operation.as_deref())?,
+            operation: Asked::named(self.operation.as_deref()?)?,
+            place: self.place,
             profile: optional(self.profile, parse_digest)?,
             value: optional(self.value, short)?,
             outcome: outcome.to_owned(),
             reason: self.reason.map(str::to_owned),
-            count: self.count.unwrap_or(1),
+            count: self.count.unwrap_or(u64::from(!self.repeat)),
         })
     }
 }

@@ -155,13 +155,18 @@ fn is_label(label: &str) -> bool {
 #[derive(Clone, Debug)]
 pub struct Networks {
     list: Vec<Network>,
+    /// What most URLs begin with, up to the slug, and the number of their network in `list`.
+    beginnings: Vec<(String, usize)>,
     pub(crate) max_chars: usize,
 }
 
 impl Networks {
     /// LinkedIn and XING.
     pub fn built_in() -> Self {
-        Self { list: vec![linkedin(), xing()], max_chars: MAX_CHARS }
+        let list = vec![linkedin(), xing()];
+        let mut networks = Self { list, beginnings: Vec::new(), max_chars: MAX_CHARS };
+        networks.note_beginnings();
+        networks
     }
 
     /// Adds a network. Its name and its host must not be in use yet.
@@ -175,6 +180,7 @@ impl Networks {
             }
         }
         self.list.push(network);
+        self.note_beginnings();
         Ok(())
     }
 
@@ -182,7 +188,24 @@ impl Networks {
     pub fn remove(&mut self, name: &str) -> bool {
         let before = self.list.len();
         self.list.retain(|network| network.name != name);
+        self.note_beginnings();
         self.list.len() < before
+    }
+
+    /// Must be called whenever `list` has changed.
+    fn note_beginnings(&mut self) {
+        let beginning = |number: usize, network: &Network, subdomain: &str| {
+            let host = format!("{subdomain}{}", network.host);
+            let (found, subdomain) = self.find_host(&host)?;
+            // A sub-domain can be another network.
+            (found.host == network.host && found.accepts_subdomain(subdomain))
+                .then(|| (network.prefix.replacen(&network.host, &host, 1), number))
+        };
+        let networks = self.list.iter().enumerate();
+        self.beginnings = networks
+            .flat_map(|(number, network)| ["www.", ""].map(|subdomain| beginning(number, network, subdomain)))
+            .flatten()
+            .collect();
     }
 
     /// Accepts URLs of up to `chars` characters instead of [`MAX_CHARS`].
@@ -202,6 +225,13 @@ impl Networks {
             .iter()
             .filter_map(|network| Some((network, subdomain_of(host, &network.host)?)))
             .min_by_key(|(_, subdomain)| subdomain.len())
+    }
+
+    /// The network of a URL that begins as most do, and what follows this beginning.
+    pub(crate) fn strip_beginning<'u>(&self, url: &'u str) -> Option<(&Network, &'u str)> {
+        let after = |(beginning, number): &(String, usize)| Some((*number, url.strip_prefix(beginning)?));
+        let (number, rest) = self.beginnings.iter().find_map(after)?;
+        Some((self.list.get(number)?, rest))
     }
 
     pub(crate) fn is_short_host(&self, host: &str) -> bool {

@@ -23,17 +23,17 @@ pub(crate) fn canonical(network: &Network, route: Route<'_>) -> Result<String, R
     if let Route::Slug(segment) = route
         && let Some(plain) = segment.plain_ascii()
     {
-        return ascii(network, plain);
+        return ascii(network, plain, classes(plain));
     }
     let decoded = decode(route)?;
     let decoded = decoded.as_str();
     if decoded.is_ascii() {
-        return ascii(network, decoded);
+        return ascii(network, decoded, classes(decoded));
     }
     let composed = compose(decoded)?;
     let composed = composed.as_ref().map_or(decoded, Buffer::as_str);
     if composed.is_ascii() {
-        return ascii(network, composed);
+        return ascii(network, composed, classes(composed));
     }
     check_characters(composed)?;
     let folded = fold(network.case, composed);
@@ -46,13 +46,18 @@ pub(crate) fn canonical(network: &Network, route: Route<'_>) -> Result<String, R
     Ok(encoded(&network.prefix, &folded))
 }
 
-/// The usual case: a slug in ASCII.
-fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
+/// As [`canonical`], for text that only has characters that a slug in ASCII may have. `None` for any other.
+pub(crate) fn plain(network: &Network, text: &str) -> Option<Result<String, Reason>> {
+    let classes = classes(text);
+    (classes & REFUSED == 0).then(|| ascii(network, text, classes))
+}
+
+/// The usual case: a slug in ASCII, with the classes of its bytes.
+fn ascii(network: &Network, slug: &str, classes: u8) -> Result<String, Reason> {
     if network.reserved.iter().any(|word| word.eq_ignore_ascii_case(slug)) {
         return Err(Reason::ReservedSlug);
     }
-    let found = slug.bytes().fold(0, |found, b| found | BYTE_CLASSES[usize::from(b)]);
-    let is_allowed = found & REFUSED == 0 && found & WORD != 0;
+    let is_allowed = classes & REFUSED == 0 && classes & WORD != 0;
     if !is_allowed || !(MIN_CHARS..=MAX_CHARS).contains(&slug.len()) {
         return Err(Reason::BadSlug);
     }
@@ -70,6 +75,11 @@ fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
         url[network.prefix.len()..].make_ascii_lowercase();
     }
     Ok(url)
+}
+
+/// The classes that bytes of this text have.
+fn classes(text: &str) -> u8 {
+    text.bytes().fold(0, |found, b| found | BYTE_CLASSES[usize::from(b)])
 }
 
 /// The bits of [`BYTE_CLASSES`]. `-` and `_` have none: they are allowed, but a slug cannot consist only of them.

@@ -1,4 +1,4 @@
-// The documentation page: reads openapi.json, renders it, and sends requests from the "Try it" panels.
+// The documentation page: reads openapi-1.1.json, renders it, and sends requests from the "Try it" panels.
 // All text goes in through the DOM as text. The token lives in its input field and nowhere else.
 
 const TIMEOUT_MS = 30_000;
@@ -199,7 +199,7 @@ function operations() {
       return {
         ...operation, path, method, media,
         id: (operation.operationId ?? `${method}${path}`).replace(/[^\w-]+/g, '-'),
-        tryable: method === 'post' && Boolean(media && flatten(media.schema).properties.profileUrl),
+        tryable: method === 'post' && Boolean(media),
       };
     }));
 }
@@ -282,7 +282,7 @@ function overviewSection() {
     h('p', { class: 'facts' },
       version && h('span', null, 'Version ', h('strong', { id: 'version' }, version)),
       h('span', null, 'Base address ', h('code', { id: 'base' }, baseUrl)),
-      h('span', null, h('a', { href: 'openapi.json' }, 'openapi.json'), ' · ', h('a', { href: 'openapi.yaml' }, 'openapi.yaml'))),
+      h('span', null, h('a', { href: 'openapi-1.1.json' }, 'openapi-1.1.json'), ' · ', h('a', { href: 'openapi-1.1.yaml' }, 'openapi-1.1.yaml'))),
     h('div', { class: 'lead' }, prose(description ?? summary)),
     bearer && [h('h2', { id: 'authentication' }, 'Authentication'), prose(bearer)]);
 }
@@ -386,19 +386,32 @@ function answerView(op, { response, text }) {
   ].flat().filter(Boolean);
 }
 
-function tryPanel(op) {
-  const url = new URL(op.path.replace(/^\//, ''), location.href).href;
-  const samples = [...new Set(examplesOf(op.media).map((example) => example.value?.profileUrl).filter((value) => typeof value === 'string'))];
-  const id = (name) => `${op.id}-${name}`;
+/** What the form of an operation asks for: a profile URL, or else the whole body. */
+function tryField(op, id) {
+  const values = examplesOf(op.media).map((example) => example.value);
+  const plain = { autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' };
+  if (!flatten(op.media.schema).properties.profileUrl) {
+    const text = JSON.stringify(values[0] ?? {}, null, 2);
+    const input = h('textarea', { id: id('body'), rows: text.split('\n').length, ...plain }, text);
+    return { label: 'Request body', input, requestBody: () => input.value };
+  }
+  const samples = [...new Set(values.map((value) => value?.profileUrl).filter((value) => typeof value === 'string'))];
   const input = h('input', {
-    id: id('url'), type: 'text', inputmode: 'url', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
+    id: id('url'), type: 'text', inputmode: 'url', ...plain,
     value: samples[0] ?? '', placeholder: 'https://www.linkedin.com/in/…', list: samples.length > 1 && id('samples'),
   });
+  const list = samples.length > 1 && h('datalist', { id: id('samples') }, samples.map((value) => h('option', { value })));
+  return { label: 'profileUrl', input, list, requestBody: () => JSON.stringify({ profileUrl: input.value }) };
+}
+
+function tryPanel(op) {
+  const url = new URL(op.path.replace(/^\//, ''), location.href).href;
+  const id = (name) => `${op.id}-${name}`;
+  const { label, input, list, requestBody } = tryField(op, id);
   const button = h('button', { type: 'submit', class: 'primary' }, 'Send');
   const curl = h('code');
   const line = h('p', { class: 'result-line', role: 'status' });
   const answer = h('div', { class: 'answer' });
-  const requestBody = () => JSON.stringify({ profileUrl: input.value });
   const showCurl = () => { curl.textContent = curlLine(url, requestBody()); };
   let busy = false;
 
@@ -428,9 +441,9 @@ function tryPanel(op) {
   return h('div', { class: 'try-panel', role: 'group', 'aria-labelledby': id('try') },
     h('h4', { id: id('try') }, 'Try it'),
     h('form', { autocomplete: 'off', onsubmit: submit },
-      h('label', { for: id('url') }, 'profileUrl'),
+      h('label', { for: input.id }, label),
       h('div', { class: 'field-with-button' }, input, button),
-      samples.length > 1 && h('datalist', { id: id('samples') }, samples.map((value) => h('option', { value })))),
+      list),
     h('div', { class: 'result' }, line, answer),
     h('div', { class: 'section-head' }, h('h5', null, 'As a command'), copyButton(curl, 'the curl command')),
     h('pre', { class: 'curl' }, curl));
@@ -486,7 +499,7 @@ async function start() {
   const loading = byId('loading');
   loading.hidden = false;
   try {
-    const response = await fetch('openapi.json', { credentials: 'omit' });
+    const response = await fetch('openapi-1.1.json', { credentials: 'omit' });
     if (!response.ok) throw new Error(`the service answered ${response.status}`);
     api = await response.json();
     render();
@@ -494,8 +507,8 @@ async function start() {
     loading.remove();
     byId('content').append(h('section', { class: 'problem', role: 'alert' },
       h('h1', null, 'The description could not be shown'),
-      h('p', null, `Reading openapi.json failed (${error.message}). Reload the page, or open the file itself: `,
-        h('a', { href: 'openapi.json' }, 'openapi.json'), ' or ', h('a', { href: 'openapi.yaml' }, 'openapi.yaml'), '.')));
+      h('p', null, `Reading openapi-1.1.json failed (${error.message}). Reload the page, or open the file itself: `,
+        h('a', { href: 'openapi-1.1.json' }, 'openapi-1.1.json'), ' or ', h('a', { href: 'openapi-1.1.yaml' }, 'openapi-1.1.yaml'), '.')));
     return;
   }
   loading.remove();

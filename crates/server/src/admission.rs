@@ -92,15 +92,20 @@ struct OfTurn {
     admitted: u32,
 }
 
-/// The lookups of a token that wait, oldest first.
+/// The requests of a token whose lookups wait, oldest first.
 struct OfToken {
     token: TokenKey,
-    lookups: VecDeque<Rc<Waiter>>,
+    requests: VecDeque<Rc<Waiter>>,
+    /// How many lookups they want to do.
+    lookups: u32,
 }
 
-/// A lookup that waits.
+/// A request that waits with one lookup, or with those of a batch.
 struct Waiter {
     since: Instant,
+    lookups: u32,
+    /// How many of them may be done now.
+    admitted: Cell<u32>,
     state: Cell<State>,
     waker: RefCell<Option<Waker>>,
 }
@@ -139,26 +144,41 @@ impl Admission {
         if others < ALWAYS_ADMITTED || expected <= self.max_wait() { Ok(()) } else { Err(Overloaded) }
     }
 
-    /// Admits a lookup to this turn if nobody waits, the turn has time left and the token has not had its share.
-    pub(crate) fn try_admit(&self, token: TokenKey, now: Instant) -> bool {
+    /// Admits lookups to this turn if nobody waits, the turn has time left and the token has not had its share. Returns how many.
+    pub(crate) fn try_admit(&self, token: TokenKey, now: Instant, lookups: u32) -> u32 {
         let began = self.began.get();
         let has_time = began.is_none_or(|began| now.saturating_duration_since(began) < WORK);
-        if !has_time || !self.waiting.borrow().is_empty() || !self.take_share(token) {
-            return false;
+        if !has_time || !self.waiting.borrow().is_empty() {
+            return 0;
         }
-        if began.is_none() {
+        let taken = self.take_share(token, lookups);
+        if taken > 0 && began.is_none() {
             self.began.set(Some(now));
         }
-        self.admitted.update(|admitted| admitted + 1);
-        true
+        self.admitted.update(|admitted| admitted + taken);
+        taken
     }
 
-    /// Waits for a later turn. Whoever calls this must also have the turn end.
-    pub(crate) async fn wait(&self, token: TokenKey, now: Instant) -> Result<(), Overloaded> {
-        self.check(token)?;
-        let waiter =
-            Rc::new(Waiter { since: now, state: Cell::new(State::Waiting), waker: RefCell::default() });
-        self.push(token, Rc::clone(&waiter));
+    /// Waits for a later turn. Returns how many of the lookups may be done then. What is left of a batch that has begun comes before
+    /// everything else of its token: otherwise many batches would be half done. Whoever calls this must also have the turn end.
+    pub(crate) async fn wait(
+        &self,
+        token: TokenKey,
+        now: Instant,
+        lookups: u32,
+        has_begun: bool,
+    ) -> Result<u32, Overloaded> {
+        if !has_begun {
+            self.check(token)?;
+        }
+        let waiter = Rc::new(Waiter {
+            since: now,
+            lookups,
+            admitted: Cell::new(0),
+            state: Cell::new(State::Waiting),
+            waker: RefCell::default(),
+        });
+        self.push(token, Rc::clone(&waiter), has_begun);
         let _abandon = AbandonAtEnd(&waiter);
         poll_fn(|cx| {
             if waiter.state.get() == State::Admitted {
@@ -169,7 +189,11 @@ impl Admission {
         })
         .await;
         // The work took much longer than expected: an answer would come too late.
-        if waiter.since.elapsed() > 10 * self.max_wait() { Err(Overloaded) } else { Ok(()) }
+        if waiter.since.elapsed() > 10 * self.max_wait() {
+            Err(Overloaded)
+        } else {
+            Ok(waiter.admitted.get())
+        }
     }
 
     /// A lookup that had waited took this long.
@@ -197,6 +221,7 @@ impl Admission {
             (total, count) => total / count + BESIDE,
         });
         let woken = (0..self.most_waiting()).take_while(|_| self.admit_next()).count();
+        self.wake_partly_admitted();
         if woken > 0 || self.has_waiting() {
             self.began.set(Some(now));
             self.admitted.set(u32::try_from(woken).unwrap_or(MOST_PER_TURN));
@@ -209,29 +234,32 @@ impl Admission {
         self.tokens.borrow_mut().clear();
     }
 
-    /// Counts a lookup of this token in this turn; false if the token has had its share. While only one token is
-    /// in use, its share is everything.
-    fn take_share(&self, token: TokenKey) -> bool {
+    /// Counts lookups of this token in this turn, as many as are left of its share. While only one token is in use, its share is
+    /// as many as a turn has time for.
+    fn take_share(&self, token: TokenKey, lookups: u32) -> u32 {
         let tick = self.tick.get();
         let are_several = self.are_several_in_use();
+        let wanted = if lookups == 1 { 1 } else { lookups.min(self.in_time(WORK, MOST_PER_TURN)) };
         if !are_several && self.last.get() == Some((token, tick)) {
-            return true;
+            return wanted;
         }
         let mut tokens = self.tokens.borrow_mut();
         let of_turn = tokens.entry(token).or_default();
         if of_turn.turn != self.turn.get() {
             *of_turn = OfTurn { turn: self.turn.get(), admitted: 0 };
         }
-        if are_several && of_turn.admitted >= self.share() {
-            return false;
+        let left = if are_several { self.share().saturating_sub(of_turn.admitted) } else { wanted };
+        let taken = wanted.min(left);
+        if taken == 0 {
+            return 0;
         }
-        of_turn.admitted += 1;
+        of_turn.admitted += taken;
         let changed = self.last.get().is_some_and(|(last, at)| last != token && at + LATELY >= tick);
         if changed || tokens.len() > 1 {
             self.several_until.set(tick + LATELY);
         }
         self.last.set(Some((token, tick)));
-        true
+        taken
     }
 
     fn are_several_in_use(&self) -> bool {
@@ -268,16 +296,20 @@ impl Admission {
     fn before(&self, token: TokenKey) -> u32 {
         let waiting = self.waiting.borrow();
         let own = waiting.iter().find(|of_token| of_token.token == token);
-        let before = own.map_or(0, |of_token| of_token.lookups.len());
-        let tokens = waiting.len() + usize::from(own.is_none());
-        u32::try_from((before + 1) * tokens).unwrap_or(u32::MAX) - 1
+        let before = own.map_or(0, |of_token| of_token.lookups);
+        let tokens =
+            u32::try_from(waiting.len()).unwrap_or(u32::MAX).saturating_add(u32::from(own.is_none()));
+        before.saturating_add(1).saturating_mul(tokens) - 1
     }
 
-    fn push(&self, token: TokenKey, waiter: Rc<Waiter>) {
+    fn push(&self, token: TokenKey, waiter: Rc<Waiter>, is_first: bool) {
         let mut waiting = self.waiting.borrow_mut();
         match waiting.iter_mut().find(|of_token| of_token.token == token) {
-            Some(of_token) => of_token.lookups.push_back(waiter),
-            None => waiting.push_back(OfToken { token, lookups: VecDeque::from([waiter]) }),
+            Some(of_token) => of_token.push(waiter, is_first),
+            None => {
+                let lookups = waiter.lookups;
+                waiting.push_back(OfToken { token, requests: VecDeque::from([waiter]), lookups });
+            }
         }
         // Without an admitted lookup, a turn would not know when it began.
         if self.began.get().is_none() {
@@ -289,24 +321,25 @@ impl Admission {
     fn admit_next(&self) -> bool {
         let mut waiting = self.waiting.borrow_mut();
         while let Some(mut of_token) = waiting.pop_front() {
-            let next = loop {
-                match of_token.lookups.pop_front() {
-                    Some(waiter) if waiter.state.get() == State::Abandoned => {}
-                    next => break next,
-                }
-            };
-            if !of_token.lookups.is_empty() {
+            let is_admitted = of_token.admit_next();
+            if !of_token.requests.is_empty() {
                 waiting.push_back(of_token);
             }
-            if let Some(waiter) = next {
-                waiter.state.set(State::Admitted);
-                if let Some(waker) = waiter.waker.take() {
-                    waker.wake();
-                }
+            if is_admitted {
                 return true;
             }
         }
         false
+    }
+
+    /// Wakes the requests of which some lookups were admitted in this turn and others were not.
+    fn wake_partly_admitted(&self) {
+        self.waiting.borrow_mut().retain_mut(|of_token| {
+            if of_token.requests.front().is_some_and(|waiter| waiter.admitted.get() > 0) {
+                of_token.wake_first();
+            }
+            !of_token.requests.is_empty()
+        });
     }
 
     /// One turn says little: this thread may not have had a core for a while. So the pace follows slowly.
@@ -314,6 +347,45 @@ impl Admission {
         let pace = self.pace.get();
         let sample = sample.min(2 * pace + Duration::from_micros(20));
         self.pace.set((7 * pace + sample) / 8);
+    }
+}
+
+impl OfToken {
+    fn push(&mut self, waiter: Rc<Waiter>, is_first: bool) {
+        self.lookups = self.lookups.saturating_add(waiter.lookups);
+        match is_first {
+            true => self.requests.push_front(waiter),
+            false => self.requests.push_back(waiter),
+        }
+    }
+
+    /// Admits the oldest lookup whose client is still there; false if there is none.
+    fn admit_next(&mut self) -> bool {
+        while self.requests.front().is_some_and(|waiter| waiter.state.get() == State::Abandoned) {
+            self.pop();
+        }
+        let Some(waiter) = self.requests.front() else { return false };
+        waiter.admitted.update(|admitted| admitted + 1);
+        if waiter.admitted.get() == waiter.lookups {
+            self.wake_first();
+        }
+        true
+    }
+
+    fn pop(&mut self) -> Option<Rc<Waiter>> {
+        let waiter = self.requests.pop_front()?;
+        self.lookups = self.lookups.saturating_sub(waiter.lookups);
+        Some(waiter)
+    }
+
+    /// The oldest request goes on with what was admitted of it.
+    fn wake_first(&mut self) {
+        if let Some(waiter) = self.pop() {
+            waiter.state.set(State::Admitted);
+            if let Some(waker) = waiter.waker.take() {
+                waker.wake();
+            }
+        }
     }
 }
 
@@ -347,9 +419,9 @@ mod tests {
             Self { admission, took }
         }
 
-        fn wait(&self, token: TokenKey) -> JoinHandle<Result<(), Overloaded>> {
+        fn wait(&self, token: TokenKey) -> JoinHandle<Result<u32, Overloaded>> {
             let admission = Rc::clone(&self.admission);
-            spawn_local(async move { admission.wait(token, Instant::now()).await })
+            spawn_local(async move { admission.wait(token, Instant::now(), 1, false).await })
         }
 
         /// Ends the turn, and lets the lookups that it admits go on.
@@ -368,7 +440,7 @@ mod tests {
         }
     }
 
-    fn finished(lookups: &[JoinHandle<Result<(), Overloaded>>]) -> usize {
+    fn finished(lookups: &[JoinHandle<Result<u32, Overloaded>>]) -> usize {
         lookups.iter().filter(|lookup| lookup.is_finished()).count()
     }
 
@@ -377,12 +449,12 @@ mod tests {
         run(async {
             let (worker, token) = (Worker::new(Duration::from_millis(1)), callers(1)[0].key());
             let now = Instant::now();
-            assert!(worker.admission.try_admit(token, now));
-            assert!(worker.admission.try_admit(token, now + WORK / 2));
-            assert!(!worker.admission.try_admit(token, now + WORK));
+            assert_eq!(worker.admission.try_admit(token, now, 1), 1);
+            assert_eq!(worker.admission.try_admit(token, now + WORK / 2, 1), 1);
+            assert_eq!(worker.admission.try_admit(token, now + WORK, 1), 0);
             let waiting = [worker.wait(token), worker.wait(token)];
             settle().await;
-            assert!(!worker.admission.try_admit(token, now), "nobody overtakes");
+            assert_eq!(worker.admission.try_admit(token, now, 1), 0, "nobody overtakes");
             worker.end_turn().await;
             assert_eq!((waiting[0].is_finished(), waiting[1].is_finished()), (true, false));
             worker.end_turn().await;
@@ -416,7 +488,8 @@ mod tests {
             let (worker, callers) = (Worker::new(Duration::from_micros(10)), callers(2));
             let (busy, calm) = (callers[0].key(), callers[1].key());
             let now = Instant::now();
-            let admitted = |token| (0..100).take_while(|_| worker.admission.try_admit(token, now)).count();
+            let admitted =
+                |token| (0..100).take_while(|_| worker.admission.try_admit(token, now, 1) == 1).count();
             assert_eq!(admitted(busy), 100);
             worker.end_turn().await;
             assert_eq!(admitted(calm), 8, "the other one was in use lately");
@@ -428,6 +501,38 @@ mod tests {
             }
             worker.end_turn().await;
             assert_eq!(admitted(busy), 100, "it is alone again");
+        });
+    }
+
+    #[test]
+    fn a_batch_counts_as_its_lookups() {
+        run(async {
+            let (worker, callers) = (Worker::new(Duration::from_micros(10)), callers(2));
+            let (batches, singles) = (callers[0].key(), callers[1].key());
+            let now = Instant::now();
+            assert_eq!(worker.admission.try_admit(batches, now, 500), 100, "what fits into a turn");
+            worker.end_turn().await;
+            assert_eq!(worker.admission.try_admit(singles, now, 1), 1);
+            assert_eq!(
+                worker.admission.try_admit(batches, now, 100),
+                8,
+                "its share, now that it is not alone"
+            );
+            assert_eq!(worker.admission.try_admit(batches, now, 92), 0);
+            let other = worker.wait(batches);
+            settle().await;
+            let admission = Rc::clone(&worker.admission);
+            let batch = spawn_local(async move { admission.wait(batches, Instant::now(), 92, true).await });
+            let waiting: Vec<_> = (0..20).map(|_| worker.wait(singles)).collect();
+            settle().await;
+            assert_eq!(worker.admission.before(batches), 2 * (92 + 1 + 1) - 1);
+            worker.end_turn().await;
+            assert_eq!(finished(&waiting), 8, "the tokens take turns, lookup by lookup");
+            assert_eq!(batch.await.expect("ends"), Ok(8));
+            assert!(!other.is_finished(), "what has begun is done first");
+            worker.end_turn().await;
+            worker.end_turn().await;
+            assert_eq!((finished(&waiting), worker.admission.has_waiting()), (20, false));
         });
     }
 

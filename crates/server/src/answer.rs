@@ -34,6 +34,11 @@ pub(crate) fn of_type(fixed_lines: &'static str, body: Bytes) -> Answer {
     Answer { status: StatusCode::OK, fixed_lines, headers: Vec::new(), body }
 }
 
+/// Says that a client has the newest version of such an answer.
+pub(crate) fn unchanged(fixed_lines: &'static str) -> Answer {
+    Answer { status: StatusCode::NOT_MODIFIED, fixed_lines, headers: Vec::new(), body: Bytes::new() }
+}
+
 /// An answer that has no body, and so no type and no length.
 pub(crate) fn without_body(status: StatusCode) -> Answer {
     Answer { status, fixed_lines: "", headers: Vec::new(), body: Bytes::new() }
@@ -87,7 +92,7 @@ impl Answer {
             Persistence::Closes => text(&["connection: close\r\n"]),
         }
         text(&[header::REQUEST_ID, ": ", envelope.request_id]);
-        if self.status != StatusCode::NO_CONTENT {
+        if !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             text(&["\r\ncontent-length: ", itoa::Buffer::new().format(self.body.len())]);
         }
         text(&[envelope.end]);

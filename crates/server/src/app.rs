@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use bytes::Bytes;
-use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
 use contactd_core::{Audit, Callers, Clock, Lease, Lookups, Networks, Repeats, SuppressionList};
 use contactd_tls::Tls;
@@ -13,6 +11,7 @@ use contactd_tls::Tls;
 use crate::Settings;
 use crate::clients::{Clients, RequestLimits};
 use crate::cors::Cors;
+use crate::docs::Descriptions;
 use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::slots::Slots;
@@ -26,8 +25,7 @@ pub struct App<D> {
     reloadable: ArcSwap<Reloadable>,
     pub(crate) metrics: Metrics,
     pub(crate) faults: Repeats,
-    pub(crate) openapi_json: Bytes,
-    pub(crate) openapi_yaml: Bytes,
+    pub(crate) descriptions: Descriptions,
     pub(crate) places: Places,
     pub(crate) connections: AtomicUsize,
     pub(crate) slots: Arc<Slots>,
@@ -76,8 +74,7 @@ impl<D: LocalRead> App<D> {
             metrics: Metrics::new(clock.now()),
             faults: Repeats::default(),
             clock,
-            openapi_json: openapi::json_at(settings.server_url()).into(),
-            openapi_yaml: openapi::yaml_at(settings.server_url()).into(),
+            descriptions: Descriptions::at(settings.server_url()),
             reloadable: ArcSwap::from_pointee(Reloadable::new(settings, networks, None)),
             places: Places::default(),
             connections: AtomicUsize::new(0),

@@ -257,40 +257,39 @@ async fn answer_all<D: LocalRead>(
     let mut input = Vec::with_capacity(BUFFER);
     let mut output = Vec::with_capacity(BUFFER);
     loop {
-        let parsed = match &*input {
-            [] => Parsed::Partial,
-            begun => head::parse(begun, app.now().settings.max_head),
-        };
-        let next = match parsed {
+        if input.is_empty() && read(stream, &mut input).await? == 0 {
+            return Ok(EndedBy::Client);
+        }
+        let configured = app.for_request();
+        let next = match head::parse(&input, configured.settings.max_head) {
             Parsed::Partial => {
                 // Line ends between two requests do not begin a request.
                 if input.iter().any(|b| !matches!(b, b'\r' | b'\n')) {
                     exchange.head_begins();
                 }
-                input.reserve(BUFFER / 2);
-                if stream.read_buf(&mut input).await? == 0 {
+                if read(stream, &mut input).await? == 0 {
                     return Ok(EndedBy::Client);
                 }
                 continue;
             }
             Parsed::Whole(head) => {
                 exchange.request_begins();
-                let body = Body::new(&head, &input[head.len..], stream, &exchange.awaits_body);
-                let mut answered =
-                    router::handle(app, peer, &head, body, &exchange.clock, turn, &mut output).await;
+                let mut body = Body::new(&head, &input[head.len..], stream, &exchange.awaits_body);
+                let answered =
+                    router::handle(app, &configured, peer, &head, &mut body, turn, &mut output).await;
                 exchange.answer_begins();
                 if !answered.is_turn_over {
                     turn.end().await;
                 }
-                write(answered.body.stream(), &output, answered.large).await?;
+                write(body.stream(), &output, answered.large).await?;
                 if answered.connection == Persistence::Closes {
                     return Ok(EndedBy::Server);
                 }
-                let next = match answered.body.end_arrived() {
+                let next = match body.end_arrived() {
                     Some(len) => Some(Next::Arrived(len)),
                     None => {
                         exchange.skipping_begins();
-                        answered.body.skip(app.now().settings.max_body).await
+                        body.skip(answered.max_body).await
                     }
                 };
                 match next {
@@ -319,6 +318,12 @@ async fn answer_all<D: LocalRead>(
         }
         input.shrink_to(BUFFER);
     }
+}
+
+/// Reads what has arrived, or waits for it. Returns 0 if the client has ended its stream.
+async fn read(stream: &mut impl Stream, input: &mut Vec<u8>) -> io::Result<usize> {
+    input.reserve(BUFFER / 2);
+    stream.read_buf(input).await
 }
 
 async fn write(stream: &mut impl Stream, answer: &[u8], large: Option<Bytes>) -> io::Result<()> {

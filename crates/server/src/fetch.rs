@@ -1,14 +1,12 @@
 //! The two operations: parse the request, look up, build the answer.
 
+use std::borrow::Cow;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::LocalRead;
-use contactd_core::{
-    Allowance, Allowances, Caller, ContactValue, Kind, LimitExceeded, LookupError, Networks, NotACaller,
-    Profile, Request, Timestamp,
-};
+use contactd_core::{Allowance, Allowances, Asked, Caller, ContactValue, Networks, Profile, Request};
 use http::StatusCode;
 
 use crate::answer::{self, Answer};
@@ -16,8 +14,10 @@ use crate::app::Reloadable;
 use crate::body::Body;
 use crate::clients::Client;
 use crate::head::{Field, Head};
+use crate::lookup::{Asker, identify, kind};
 use crate::refusal::{Refusal, Unauthorized};
 use crate::stream::Stream;
+use crate::submission::BodyFault;
 use crate::turn::Turn;
 use crate::{App, invalid_reason, submission};
 
@@ -34,93 +34,60 @@ pub(crate) async fn fetch<D: LocalRead>(
     request: Request<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
-    // Do not wait for a body whose declared length is over the limit.
     let Reloadable { settings, networks, .. } = recorder.configured;
-    if body.declared_len().is_some_and(|length| length > settings.max_body as u64) {
-        return Err(Refusal::TooLarge);
-    }
-    let now = request.at;
-    let caller = recorder.caller.insert(identify(app, head.authorization, now)?);
-    if !caller.may_look_up(kind(operation)) {
+    check_declared_length(body, settings.max_body)?;
+    let caller = identify(app, head.authorization, request.at)?;
+    let caller = &*recorder.caller.insert(caller);
+    let kind = kind(operation);
+    if !caller.may_look_up(kind) {
         return Err(Refusal::Unauthorized(Unauthorized::InsufficientScope));
     }
-    recorder.turn.check(caller.key())?;
-    let misses = recorder.client.as_ref().and_then(|client| client.misses(now));
-    misses.as_ref().map_or(Ok(()), |misses| misses.check(now))?;
-    let mut taken = caller.take(now);
-    let mut units = AwaitedUnits::default();
-    while taken == Err(LimitExceeded::Unleased) && units.come(caller).await {
-        taken = caller.check_quota(app.clock.now());
+    let mut asker = Asker::new(
+        app,
+        recorder.turn,
+        settings,
+        recorder.client.as_ref(),
+        caller,
+        head.authorization,
+        request,
+    )?;
+    asker.charge().await?;
+    check_type(head)?;
+    let has_arrived = body.has_arrived();
+    let body = body.read(settings.max_body, settings.body_timeout).await?;
+    let profile = profile(networks, operation, submission::profile_url(body))?;
+    let arrived = if has_arrived {
+        recorder.started
+    } else {
+        asker.note_late();
+        Instant::now()
+    };
+    asker.admit(arrived, 1, false).await?;
+    asker.go_on()?;
+    let profile = &*recorder.profile.insert(profile);
+    let sealed = asker.find(profile, kind, None).await?;
+    recorder.is_recorded = true;
+    recorder.turn.recorded(sealed.ticket()).await;
+    asker.open(sealed, profile, kind).map(|value| found(operation, &value, profile))
+}
+
+/// Do not wait for a body whose declared length is over the limit.
+pub(crate) fn check_declared_length(body: &Body<'_, impl Stream>, most: usize) -> Result<(), Refusal> {
+    if body.declared_len().is_some_and(|length| length > most as u64) {
+        return Err(Refusal::TooLarge);
     }
-    taken.map_err(Refusal::Limit)?;
+    Ok(())
+}
+
+/// The body has to be JSON, as far as the head says.
+pub(crate) fn check_type(head: &Head<'_>) -> Result<(), Refusal> {
     if !is_json(head.content_type) {
         return Err(Refusal::NotJson);
     }
     if head.is_encoded {
         return Err(Refusal::Encoded);
     }
-    let has_arrived = body.has_arrived();
-    let body = body.read(settings.max_body, settings.body_timeout).await?;
-    let profile = profile(networks, operation, body)?;
-    let arrived = if has_arrived { recorder.started } else { Instant::now() };
-    let has_waited = recorder.turn.admit(caller.key(), arrived).await?;
-    let later = || {
-        // Meanwhile the token may have been revoked, or a detail may have expired.
-        let now = app.clock.now();
-        identify(app, head.authorization, now)?;
-        Ok::<_, Refusal>(Request { at: now, ..request })
-    };
-    let is_at_once = has_arrived && !has_waited && units.since.is_none();
-    let mut request = if is_at_once { request } else { later()? };
-    let profile = &*recorder.profile.insert(profile);
-    let _place = app.places.take(caller, settings.max_in_flight).ok_or(Refusal::Overloaded)?;
-    // Before anything is read, like a unit of the quota. What is not a miss goes back.
-    let miss = misses.map(|misses| misses.reserve(request.at)).transpose()?;
-    let looked_up = loop {
-        let began = has_waited.then(Instant::now);
-        let sealed = app.lookups.find(caller, profile, kind(operation), request);
-        if let Some(began) = began {
-            recorder.turn.took(began.elapsed());
-        }
-        match sealed {
-            Ok(sealed) => {
-                recorder.is_recorded = true;
-                recorder.turn.recorded(sealed.ticket()).await;
-                break app.lookups.open(sealed, caller);
-            }
-            Err(LookupError::Limit(LimitExceeded::Unleased)) if units.come(caller).await => {
-                request = later()?;
-            }
-            Err(error) => break Err(error),
-        }
-    };
-    match looked_up {
-        Ok(value) => Ok(found(operation, &value, profile)),
-        Err(error) => {
-            if let (LookupError::NotFound, Some(miss)) = (&error, miss) {
-                miss.keep();
-            }
-            Err(Refusal::of_lookup(error, operation, profile.clone()))
-        }
-    }
-}
-
-/// How long a request waits for units of its quota, which the database leases.
-const UNITS_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Waiting for units of a quota: only in a cluster, and only if this node has none left.
-#[derive(Default)]
-struct AwaitedUnits {
-    since: Option<Instant>,
-}
-
-impl AwaitedUnits {
-    /// Waits until the database has been asked for units. False if that takes too long, or it cannot be asked.
-    async fn come(&mut self, caller: &Caller) -> bool {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        let left = UNITS_TIMEOUT.saturating_sub(since.elapsed());
-        !left.is_zero() && tokio::time::timeout(left, caller.units_answered()).await.unwrap_or(false)
-    }
+    Ok(())
 }
 
 /// The settings, the client and the caller of a request and its profile, and whether the request is recorded in the journal.
@@ -146,13 +113,16 @@ impl Recorder<'_> {
     pub(crate) async fn refused<D: LocalRead>(
         &mut self,
         app: &App<D>,
-        operation: Operation,
+        asked: Asked,
         request: Request<'_>,
         refusal: &Refusal,
     ) {
-        let code = refusal.code().status().unwrap_or("internal_error");
+        let code = refusal.code().recorded();
         if let Some(caller) = self.caller.as_ref().filter(|_| !self.is_recorded) {
-            let ticket = app.lookups.refuse(caller, kind(operation), request, code, self.profile.as_ref());
+            let ticket = {
+                let is_recorded = caller.refusal_is_recorded(request.at);
+                app.lookups.refuse(caller, asked, request, code, self.profile.as_ref(), is_recorded)
+            };
             self.is_recorded = true;
             if !matches!(refusal, Refusal::Overloaded) {
                 self.turn.recorded(&ticket).await;
@@ -161,16 +131,13 @@ impl Recorder<'_> {
     }
 }
 
-const fn kind(operation: Operation) -> Kind {
-    match operation {
-        Operation::FetchPhoneNumber => Kind::Phone,
-        Operation::FetchPersonalEmail => Kind::Email,
-    }
-}
-
-fn profile(networks: &Networks, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
-    let url = submission::profile_url(body)
-        .map_err(|fault| Refusal::invalid(operation, &fault.submitted, fault.reason))?;
+/// The profile that was submitted to an operation.
+pub(crate) fn profile(
+    networks: &Networks,
+    operation: Operation,
+    url: Result<Cow<'_, str>, BodyFault<'_>>,
+) -> Result<Profile, Refusal> {
+    let url = url.map_err(|fault| Refusal::invalid(operation, &fault.submitted, fault.reason))?;
     networks
         .canonicalize(&url)
         .map_err(|reason| Refusal::invalid(operation, &Submitted::Text(url), invalid_reason(reason)))
@@ -218,31 +185,6 @@ pub(crate) fn tell_allowances(answer: &mut Answer, allowances: Allowances) {
     }
     answer.add_header(header::RATE_LIMIT_POLICY, policy);
     answer.add_header(header::RATE_LIMIT, left);
-}
-
-/// Identifies the caller. Its scopes are not checked here. A node without a lease may not have heard of a token yet, so an unknown
-/// one is not refused as that of nobody.
-fn identify<D: LocalRead>(app: &App<D>, authorization: Field<'_>, now: Timestamp) -> Result<Caller, Refusal> {
-    let token = bearer_token(authorization).ok_or(Refusal::Unauthorized(Unauthorized::NoToken))?;
-    app.callers.find(token, now).map_err(|why| match why {
-        NotACaller::Unknown if !app.lookups.has_lease() => Refusal::NoLease,
-        why => Refusal::Unauthorized(Unauthorized::InvalidToken(why)),
-    })
-}
-
-/// The token after the scheme `Bearer`, which is case-insensitive. `None` unless there is exactly one
-/// such header with a token.
-fn bearer_token(authorization: Field<'_>) -> Option<&str> {
-    let Field::Once(value) = authorization else {
-        return None;
-    };
-    let (scheme, token) = value.split_at_checked("bearer ".len())?;
-    let token = token.trim_ascii();
-    if !scheme.eq_ignore_ascii_case(b"bearer ") || token.is_empty() {
-        return None;
-    }
-    // A token is ASCII. A value that is not UTF-8 counts as an empty token, which is never valid.
-    Some(std::str::from_utf8(token).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) fn addresses(head: &[u8], header: ProxyHeader) -> impl Iterator<Item 
 }
 
 /// The value of a header line, if it has this name.
-fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub(crate) fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (found, value) = line.split_at_checked(name.len())?;
     let value = value.strip_prefix(b":")?;
     found.eq_ignore_ascii_case(name.as_bytes()).then_some(value)

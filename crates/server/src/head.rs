@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 
-use crate::target;
+use crate::{forwarded, target};
 
 /// The most header lines that a request may have.
 const MAX_HEADERS: usize = 100;
@@ -37,6 +37,13 @@ pub(crate) struct Head<'a> {
     pub(crate) origin: Field<'a>,
     /// The request has an Access-Control-Request-Method.
     pub(crate) requests_method: bool,
+}
+
+impl<'a> Head<'a> {
+    /// The value of the first field with this name, in lower case. It reads the whole head, so lookups do not use it.
+    pub(crate) fn find(&self, name: &str) -> Option<&'a [u8]> {
+        self.bytes.split(|&byte| byte == b'\n').find_map(|line| forwarded::value(line, name))
+    }
 }
 
 /// How the end of the body is determined.
@@ -103,6 +110,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
     let mut expect = Field::Absent;
     let (mut says_close, mut says_keep_alive) = (false, false);
     let (mut has_bad_option, mut has_space_at_end) = (false, false);
+    let mut has_bare_line_feed = !has_whole_empty_lines(bytes);
     let method = request.method.unwrap_or_default();
     let target = target::read(method, request.path.unwrap_or_default());
     let mut head = Head {
@@ -123,6 +131,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
     };
     for line in &*request.headers {
         let name = line.name;
+        has_bare_line_feed |= !follows_whole_line(name, bytes);
         match name.len() {
             4 if is(name, b"host") => host.add(line.value),
             6 if is(name, b"origin") => head.origin.add(line.value),
@@ -154,8 +163,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
         && target.is_some_and(|target| is_host(host, target.authority, is_http_1_0))
         && framing.is_some()
         && is_expectation(expect)
-        && !(has_bad_option || has_space_at_end)
-        && has_whole_line_ends(bytes);
+        && !(has_bad_option || has_space_at_end || has_bare_line_feed);
     head.framing = framing.unwrap_or(Framing::Length(0));
     head.expects_continue = expect != Field::Absent && !is_http_1_0;
     head.connection = match is_http_1_0 {
@@ -249,12 +257,17 @@ fn content_length(value: &[u8]) -> Option<u64> {
     length?
 }
 
-/// Whether every line feed follows a carriage return. Parsers that accept a bare line feed and parsers
-/// that do not would see two different requests.
-fn has_whole_line_ends(head: &[u8]) -> bool {
-    // No early exit, so that the compiler can vectorise the loop.
-    let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
-    head.first() != Some(&b'\n') && pairs.fold(true, |good, (&a, &b)| good & ((b != b'\n') | (a == b'\r')))
+/// Whether the line before this name ends with a carriage return and a line feed. Parsers that accept a bare line feed and
+/// parsers that do not would see two different requests. In a head that httparse accepts, line feeds are only at the ends of lines.
+fn follows_whole_line(name: &str, head: &[u8]) -> bool {
+    let end = name.as_ptr().addr().checked_sub(head.as_ptr().addr() + 2);
+    end.and_then(|end| head.get(end)) == Some(&b'\r')
+}
+
+/// Whether an empty line before the request, its last line and the empty line after it end so too.
+fn has_whole_empty_lines(head: &[u8]) -> bool {
+    let request = head.strip_prefix(b"\r\n").unwrap_or(head);
+    !request.starts_with(b"\n") && head.ends_with(b"\r\n\r\n")
 }
 
 #[cfg(test)]
@@ -270,5 +283,20 @@ mod tests {
         assert!(matches!(parse(&text.as_bytes()[..MAX], MAX), Parsed::Partial));
         let lines = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(MAX_HEADERS + 1));
         assert!(matches!(parse(lines.as_bytes(), MAX), Parsed::TooLarge));
+    }
+
+    #[test]
+    fn a_line_feed_without_its_carriage_return_is_refused_in_every_line() {
+        let is_sound = |text: &[u8]| matches!(parse(text, 1_000), Parsed::Whole(head) if head.is_sound);
+        for whole in [
+            &b"\r\nPOST / HTTP/1.1\r\nHost: x\r\nEmpty:\r\nSpaces: a \t\r\n\r\n"[..],
+            b"GET /a?b HTTP/1.0\r\n\r\n",
+        ] {
+            assert!(is_sound(whole));
+            for at in (0..whole.len()).filter(|&at| whole[at] == b'\r') {
+                let bare = [&whole[..at], &whole[at + 1..]].concat();
+                assert!(!is_sound(&bare), "{}", bare.escape_ascii());
+            }
+        }
     }
 }

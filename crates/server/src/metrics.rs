@@ -26,13 +26,21 @@ impl Outcome {
         match self {
             Self::Ok => "ok",
             Self::Miss => "miss",
-            Self::Refused(code) => code.status().unwrap_or("internal_error"),
+            Self::Refused(code) => code.recorded(),
         }
     }
 
     /// Whether the request was refused or failed. A miss is neither.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::Refused(_))
+    }
+
+    fn of(refused: Option<ErrorCode>) -> Self {
+        match refused {
+            None => Self::Ok,
+            Some(ErrorCode::ContactNotFound) => Self::Miss,
+            Some(code) => Self::Refused(code),
+        }
     }
 
     fn index(self) -> usize {
@@ -50,13 +58,23 @@ impl Outcome {
     }
 }
 
-const OPERATIONS: [&str; 3] = ["phone", "email", "other"];
+const OPERATIONS: [&str; 4] = ["phone", "email", "batch", "other"];
+
+/// How many of them, from the first, are lookups.
+const LOOKUPS: usize = 2;
+
+const fn lookup_index(operation: Operation) -> usize {
+    match operation {
+        Operation::FetchPhoneNumber => 0,
+        Operation::FetchPersonalEmail => 1,
+    }
+}
 
 fn operation_index(route: Option<Route>) -> usize {
     match route {
-        Some(Route::Fetch(Operation::FetchPhoneNumber)) => 0,
-        Some(Route::Fetch(Operation::FetchPersonalEmail)) => 1,
-        _ => 2,
+        Some(Route::Fetch(operation)) => lookup_index(operation),
+        Some(Route::Batch) => 2,
+        _ => 3,
     }
 }
 
@@ -80,6 +98,7 @@ pub(crate) struct Metrics {
     started_at: Timestamp,
     gave_way: AtomicU64,
     requests: [[AtomicU64; Outcome::NAMES]; OPERATIONS.len()],
+    in_batches: [[AtomicU64; Outcome::NAMES]; LOOKUPS],
     latency: [Latency; OPERATIONS.len()],
 }
 
@@ -89,6 +108,7 @@ impl Metrics {
             started_at,
             gave_way: AtomicU64::new(0),
             requests: Default::default(),
+            in_batches: Default::default(),
             latency: Default::default(),
         }
     }
@@ -98,13 +118,16 @@ impl Metrics {
         self.gave_way.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a lookup of a batch.
+    pub(crate) fn record_in_batch(&self, operation: Operation, refused: Option<ErrorCode>) -> Outcome {
+        let outcome = Outcome::of(refused);
+        self.in_batches[lookup_index(operation)][outcome.index()].fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+
     /// Counts one request.
     pub(crate) fn record(&self, route: Option<Route>, refused: Option<ErrorCode>, took: Duration) -> Outcome {
-        let outcome = match refused {
-            None => Outcome::Ok,
-            Some(ErrorCode::ContactNotFound) => Outcome::Miss,
-            Some(code) => Outcome::Refused(code),
-        };
+        let outcome = Outcome::of(refused);
         let operation = operation_index(route);
         self.requests[operation][outcome.index()].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -121,8 +144,7 @@ impl<D: LocalRead> App<D> {
     /// answered. `None` if there was none.
     pub fn lookup_micros<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
         let mut counts = [0; BUCKETS.len() + 1];
-        // The operations before the last are lookups.
-        for latency in &self.metrics.latency[..OPERATIONS.len() - 1] {
+        for latency in &self.metrics.latency[..LOOKUPS] {
             for (sum, count) in counts.iter_mut().zip(&latency.buckets) {
                 *sum += count.load(Ordering::Relaxed);
             }
@@ -153,7 +175,7 @@ fn quantile(counts: &[u64; BUCKETS.len() + 1], share: f64) -> u64 {
 
 impl<D: LocalRead> Measured for App<D> {
     fn families(&self) -> Measuring<'_> {
-        let mut families = vec![requests(&self.metrics), latency(&self.metrics)];
+        let mut families = vec![requests(&self.metrics), lookups(&self.metrics), latency(&self.metrics)];
         families.extend(tokens_and_connections(self));
         families.push(self.clients.family());
         families.extend(quota_families(&self.callers, self.clock.now()));
@@ -164,11 +186,28 @@ impl<D: LocalRead> Measured for App<D> {
 }
 
 fn requests(metrics: &Metrics) -> Family {
-    let mut family =
+    let family =
         Family::new("contactd_requests_total", MetricKind::Counter, "Requests by operation and outcome.");
-    for (operation, counts) in OPERATIONS.iter().zip(&metrics.requests) {
+    by_outcome(family, &OPERATIONS, |operation, outcome| load(&metrics.requests[operation][outcome]))
+}
+
+fn lookups(metrics: &Metrics) -> Family {
+    let what = "Lookups by operation and outcome, single ones and those of batches.";
+    let family = Family::new("contactd_lookups_total", MetricKind::Counter, what);
+    by_outcome(family, &OPERATIONS[..LOOKUPS], |operation, outcome| {
+        load(&metrics.requests[operation][outcome]) + load(&metrics.in_batches[operation][outcome])
+    })
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Adds what is counted, by the index of the operation and of the outcome.
+fn by_outcome(mut family: Family, operations: &[&str], count: impl Fn(usize, usize) -> u64) -> Family {
+    for (index, operation) in operations.iter().enumerate() {
         for outcome in Outcome::all() {
-            let count = counts[outcome.index()].load(Ordering::Relaxed);
+            let count = count(index, outcome.index());
             if count > 0 || matches!(outcome, Outcome::Ok | Outcome::Miss) {
                 family = family.with(&[("operation", operation), ("outcome", outcome.name())], count);
             }

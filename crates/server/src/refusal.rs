@@ -11,7 +11,7 @@ use crate::admission::Overloaded;
 use crate::answer::{self, Answer};
 
 /// Seconds after which a client may retry when the service is unavailable.
-const OVERLOAD_RETRY: &str = "1";
+const OVERLOAD_RETRY: u64 = 1;
 
 #[derive(Debug)]
 pub(crate) enum Refusal {
@@ -30,6 +30,10 @@ pub(crate) enum Refusal {
     NotJson,
     /// The body is compressed, or encoded in another way.
     Encoded,
+    /// A batch is refused as a whole.
+    InvalidBatch {
+        message: String,
+    },
     InvalidProfileUrl {
         message: String,
         reason: InvalidReason,
@@ -87,6 +91,7 @@ impl Refusal {
             Self::Limit(LimitExceeded::Quota { .. }) => ErrorCode::QuotaExceeded,
             Self::Limit(LimitExceeded::Unleased) => ErrorCode::ServiceUnavailable,
             Self::NotJson | Self::Encoded => ErrorCode::UnsupportedMediaType,
+            Self::InvalidBatch { .. } => ErrorCode::InvalidBatch,
             Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
             Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
             Self::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_) | StoreError::Busy) => {
@@ -123,17 +128,17 @@ impl Refusal {
         answer
     }
 
-    fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             _ => StatusCode::from_u16(self.code().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
-    fn body(&self) -> Vec<u8> {
+    pub(crate) fn body(&self) -> Vec<u8> {
         let code = self.code();
         let message = match self {
-            Self::InvalidProfileUrl { message, .. } => message.into(),
+            Self::InvalidProfileUrl { message, .. } | Self::InvalidBatch { message } => message.into(),
             Self::NotOnFile { operation, profile } => {
                 ErrorCode::not_on_file(*operation, profile.as_str()).into()
             }
@@ -151,8 +156,20 @@ impl Refusal {
         Some(match self {
             Self::MethodNotAllowed { allow } => ("allow", (*allow).into()),
             Self::Unauthorized(why) => ("www-authenticate", why.challenge()),
+            Self::InvalidProfileUrl { reason, .. } => (header::INVALID_REASON, reason.code.into()),
+            Self::Encoded => ("accept-encoding", "identity".into()),
+            _ => match self.retry_after()? {
+                OVERLOAD_RETRY => ("retry-after", "1".into()),
+                seconds => ("retry-after", seconds.to_string().into()),
+            },
+        })
+    }
+
+    /// Seconds after which a client may retry.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        match self {
             Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
-                ("retry-after", retry_after.to_string().into())
+                Some(*retry_after)
             }
             Self::Unrecorded
             | Self::Overloaded
@@ -160,13 +177,17 @@ impl Refusal {
             | Self::NotReady
             | Self::NoLease
             | Self::Limit(LimitExceeded::Unleased)
-            | Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => {
-                ("retry-after", OVERLOAD_RETRY.into())
-            }
-            Self::InvalidProfileUrl { reason, .. } => (header::INVALID_REASON, reason.code.into()),
-            Self::Encoded => ("accept-encoding", "identity".into()),
-            _ => return None,
-        })
+            | Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => Some(OVERLOAD_RETRY),
+            _ => None,
+        }
+    }
+
+    /// Why a `profileUrl` was refused.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::InvalidProfileUrl { reason, .. } => Some(reason.code),
+            _ => None,
+        }
     }
 
     /// For the log: a fault of the service, described without anything from the request.

@@ -10,6 +10,7 @@ use contactd_core::store::LocalRead;
 use futures_util::FutureExt;
 
 use crate::answer::{Answer, Envelope};
+use crate::app::Reloadable;
 use crate::body::Body;
 use crate::client_address::Peer;
 use crate::clients::Client;
@@ -21,31 +22,30 @@ use crate::route::Route;
 use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
-use crate::{App, access, cors, docs, fetch, health};
+use crate::{App, access, batch, cors, docs, fetch, health};
 
 /// An answer that is ready but not yet written.
-pub(crate) struct Answered<'a, S> {
+pub(crate) struct Answered {
     pub(crate) connection: Persistence,
-    /// The body of the request, whether it was read or not.
-    pub(crate) body: Body<'a, S>,
     /// The body of the answer, if it is large.
     pub(crate) large: Option<Bytes>,
+    /// How much of the body is read if the answer does not need it.
+    pub(crate) max_body: usize,
     /// Whether it has already waited for the end of the turn.
     pub(crate) is_turn_over: bool,
 }
 
 /// Appends the answer to one request to `out`. There is always an answer, and it always has a request id.
-pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
+pub(crate) async fn handle<D: LocalRead>(
     app: &App<D>,
+    configured: &Reloadable,
     peer: Peer,
     head: &Head<'_>,
-    mut body: Body<'a, S>,
-    clock: &WorkerClock,
+    body: &mut Body<'_, impl Stream>,
     turn: &Turn,
     out: &mut Vec<u8>,
-) -> Answered<'a, S> {
+) -> Answered {
     let started = Instant::now();
-    let configured = &*app.for_request();
     let now = app.clock.now();
     let (mut id_text, mut own_text) = (request_id::EMPTY, request_id::EMPTY);
     let id = RequestId::of(head.request_id, now, &mut id_text);
@@ -58,11 +58,11 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let own = (!id.is_recordable()).then(|| RequestId::new(now, &mut own_text));
     let given_id = own.map(|_| app.lookups.id_digest(id.as_str()));
     let recorded = own.unwrap_or(id);
-    let request = Request { id: recorded.as_str(), given_id, at: now };
+    let request = Request { id: recorded.as_str(), given_id, at: now, place: None };
     let mut recorder =
         Recorder { configured, client, caller: None, profile: None, is_recorded: false, turn, started };
 
-    let answering = answer(app, route, is_preflight, head, &mut body, request, &mut recorder);
+    let answering = answer(app, route, is_preflight, head, body, request, &mut recorder);
     let answered = AssertUnwindSafe(answering).catch_unwind().await.unwrap_or(Err(Refusal::Panicked));
     let answered = match (answered, &recorder.client) {
         (Err(Refusal::Unauthorized(why)), Some(client)) => Err(client.unauthorized(why, now)),
@@ -71,20 +71,13 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let refusal = answered.as_ref().err();
     // A preflight is not a request for its route.
     let route = route.filter(|_| !is_preflight);
-    if let (Some(Route::Fetch(operation)), Some(refusal)) = (route, refusal) {
-        recorder.refused(app, operation, request, refusal).await;
+    if let (Some(asked), Some(refusal)) = (route.and_then(Route::asked), refusal) {
+        recorder.refused(app, asked, request, refusal).await;
     }
     let Recorder { caller, is_recorded, .. } = recorder;
     let closes = refusal.is_some_and(Refusal::closes);
-    if let Some(fault) = refusal.and_then(Refusal::fault)
-        && app.faults.is_new(&fault, started)
-    {
-        match refusal.map(Refusal::code) {
-            Some(ErrorCode::Internal) => {
-                tracing::error!(request_id = recorded.as_str(), fault, "internal error");
-            }
-            _ => tracing::error!(request_id = recorded.as_str(), fault, "a request is answered 503"),
-        }
+    if let Some(refusal) = refusal {
+        log_fault(app, recorded.as_str(), refusal, started);
     }
     let outcome = app.metrics.record(route, refusal.map(Refusal::code), started.elapsed());
 
@@ -95,7 +88,8 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
         }
         fetch::tell_allowances(&mut answer, caller.allowances(now));
     }
-    let stays = !closes && body.can_be_skipped(configured.settings.max_body) && !app.is_stopping();
+    let max_body = route.map_or(configured.settings.max_body, |route| route.max_body(&configured.settings));
+    let stays = !closes && body.can_be_skipped(max_body) && !app.is_stopping();
     let connection = if stays { head.connection } else { Persistence::Closes };
     if configured.settings.access_log {
         access::log(recorded.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
@@ -105,10 +99,19 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
         true => &allowed.preflight_lines,
         false => &allowed.lines,
     });
-    let end = &clock.end_of_head();
+    let end = &turn.clock().end_of_head();
     let large =
         answer.write(&Envelope { request_id: id.as_str(), end, connection, head_only, cors_lines }, out);
-    Answered { connection, body, large, is_turn_over: is_recorded }
+    Answered { connection, large, max_body, is_turn_over: is_recorded }
+}
+
+/// Logs a fault of the service, once in a while if it comes again and again.
+pub(crate) fn log_fault<D: LocalRead>(app: &App<D>, request_id: &str, refusal: &Refusal, at: Instant) {
+    let Some(fault) = refusal.fault().filter(|fault| app.faults.is_new(fault, at)) else { return };
+    match refusal.code() {
+        ErrorCode::Internal => tracing::error!(request_id, fault, "internal error"),
+        _ => tracing::error!(request_id, fault, "a request is answered 503"),
+    }
 }
 
 /// Appends the answer to input that could not be read as a request to `out`. The connection then closes.
@@ -158,13 +161,15 @@ async fn answer<D: LocalRead>(
         Route::Fetch(operation) => {
             return fetch::fetch(app, operation, head, body, request, recorder).await;
         }
+        // On the heap, so that no connection keeps room for it.
+        Route::Batch => return Box::pin(batch::batch(app, head, body, request, recorder)).await,
         Route::Root => docs::redirect(app),
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),
-        Route::OpenapiJson => docs::openapi_json(app),
-        Route::OpenapiYaml => docs::openapi_yaml(app),
-        Route::Docs => docs::page(),
-        Route::DocsStyle => docs::style(),
-        Route::DocsScript => docs::script(),
+        Route::OpenapiJson(version) => app.descriptions.of(version).json.answer(head),
+        Route::OpenapiYaml(version) => app.descriptions.of(version).yaml.answer(head),
+        Route::Docs => docs::PAGE.answer(head),
+        Route::DocsStyle => docs::STYLE.answer(head),
+        Route::DocsScript => docs::SCRIPT.answer(head),
     })
 }

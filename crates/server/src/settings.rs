@@ -24,6 +24,10 @@ pub struct Settings {
     pub clients: ClientLimits,
     /// Maximum size of a request body, in bytes.
     pub max_body: usize,
+    /// Maximum number of lookups in a batch.
+    pub max_batch: usize,
+    /// Maximum size of the body of a batch, in bytes.
+    pub max_batch_body: usize,
     /// Maximum size of the request line and headers together, in bytes.
     pub max_head: usize,
     /// How long the head of a request may take.
@@ -51,6 +55,8 @@ impl Default for Settings {
             max_in_flight: 2_000,
             clients: ClientLimits::default(),
             max_body: 16 * 1024,
+            max_batch: 100,
+            max_batch_body: 256 * 1024,
             max_head: 16 * 1024,
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),

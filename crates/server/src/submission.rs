@@ -36,15 +36,7 @@ pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
         .deserialize_map(FindProfileUrl)
         .and_then(|found| reader.end().map(|()| found))
         .map_err(|_| nothing(InvalidReason::NOT_JSON))?;
-    let Some(value) = found.first else {
-        return Err(nothing(InvalidReason::MISSING));
-    };
-    let submitted = submitted(value).ok_or_else(|| nothing(InvalidReason::NOT_JSON))?;
-    match submitted {
-        submitted if found.again => Err(BodyFault { submitted, reason: InvalidReason::DUPLICATE }),
-        Submitted::Text(url) => Ok(url),
-        submitted => Err(BodyFault { submitted, reason: InvalidReason::NOT_STRING }),
-    }
+    found.url()
 }
 
 /// The value of `{"profileUrl":"…"}`, written like that and without escapes: nearly every body is, and reading it so takes a fifth of the
@@ -68,9 +60,26 @@ fn submitted(value: &RawValue) -> Option<Submitted<'_>> {
     serde_json::from_str::<String>(json).ok().map(|text| Submitted::Text(Cow::Owned(text)))
 }
 
-struct Found<'a> {
-    first: Option<&'a RawValue>,
-    again: bool,
+/// The values of the fields `profileUrl` of an object.
+#[derive(Default)]
+pub(crate) struct Found<'a> {
+    pub(crate) first: Option<&'a RawValue>,
+    /// Whether there are more.
+    pub(crate) again: bool,
+}
+
+impl<'a> Found<'a> {
+    /// The submitted `profileUrl`.
+    pub(crate) fn url(self) -> Result<Cow<'a, str>, BodyFault<'a>> {
+        let nothing = |reason| BodyFault { submitted: Submitted::Nothing, reason };
+        let value = self.first.ok_or_else(|| nothing(InvalidReason::MISSING))?;
+        let submitted = submitted(value).ok_or_else(|| nothing(InvalidReason::NOT_JSON))?;
+        match submitted {
+            submitted if self.again => Err(BodyFault { submitted, reason: InvalidReason::DUPLICATE }),
+            Submitted::Text(url) => Ok(url),
+            submitted => Err(BodyFault { submitted, reason: InvalidReason::NOT_STRING }),
+        }
+    }
 }
 
 struct FindProfileUrl;
@@ -83,7 +92,7 @@ impl<'de> Visitor<'de> for FindProfileUrl {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found { first: None, again: false };
+        let mut found = Found::default();
         while let Some(Key(is_profile_url)) = map.next_key()? {
             if !is_profile_url {
                 map.next_value::<IgnoredAny>()?;

@@ -14,6 +14,10 @@ pub(crate) struct Target<'a> {
 
 /// Reads a target, or returns `None` if it has none of the forms that the method may have.
 pub(crate) fn read<'a>(method: &str, target: &'a str) -> Option<Target<'a>> {
+    // Most are only a path without escapes.
+    if target.starts_with('/') && target.bytes().all(|b| PATH[usize::from(b)]) {
+        return Some(Target { path: target, authority: None });
+    }
     let (path, query) = match memchr::memchr(b'?', target.as_bytes()) {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, ""),
@@ -80,13 +84,14 @@ const fn letters_digits_and(others: &[u8]) -> [bool; 256] {
 /// others refuse in a host.
 static NAME: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=");
 
-static PATH: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=/:@,%");
+/// The characters of a path, besides the `%` of an escape.
+static PATH: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=/:@,");
 
 /// The characters of a query: those of RFC 3986, and those that browsers do not encode.
 static QUERY: [bool; 256] = letters_digits_and(b"-._~!$&'()*+;=/:@,%?[]\\^`{|}");
 
 fn is_path(path: &str) -> bool {
-    path.bytes().all(|b| PATH[usize::from(b)]) && has_whole_escapes(path)
+    path.bytes().all(|b| PATH[usize::from(b)] || b == b'%') && has_whole_escapes(path)
 }
 
 /// Whether two hexadecimal digits follow every `%`.

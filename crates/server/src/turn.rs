@@ -69,6 +69,10 @@ impl Turn {
         }
     }
 
+    pub(crate) fn clock(&self) -> &WorkerClock {
+        &self.clock
+    }
+
     /// Ends turns, forever. This is a task like those of the connections, so it runs after all tasks that were
     /// ready when it was woken. `flush` makes the journal write the lines appended so far.
     pub(crate) async fn run(&self, flush: impl Fn()) {
@@ -144,13 +148,22 @@ impl Turn {
         self.admission.check(token)
     }
 
-    /// Waits until it is this token's turn. Returns whether it had to wait.
-    pub(crate) async fn admit(&self, token: TokenKey, now: Instant) -> Result<bool, Overloaded> {
-        if self.admission.try_admit(token, now) {
-            return Ok(false);
+    /// Waits until it is this token's turn. Returns how many of the lookups may be done in it, at least one, and whether it had to
+    /// wait.
+    pub(crate) async fn admit(
+        &self,
+        token: TokenKey,
+        now: Instant,
+        lookups: u32,
+        has_begun: bool,
+    ) -> Result<(u32, bool), Overloaded> {
+        match self.admission.try_admit(token, now, lookups) {
+            0 => {
+                self.wake_turn_task();
+                Ok((self.admission.wait(token, now, lookups, has_begun).await?, true))
+            }
+            admitted => Ok((admitted, false)),
         }
-        self.wake_turn_task();
-        self.admission.wait(token, now).await.map(|()| true)
     }
 
     /// A lookup that had to wait took this long.

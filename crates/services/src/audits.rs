@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub(super) use copies::known_since;
 pub use copies::{NodeName, OfNode, RootList};
+pub use counting::Uncounted;
 pub use following::{FollowNote, FollowPlace, Follower};
 pub(super) use index_check::compared_at;
 pub(super) use indexing::known_from_index;

@@ -3,6 +3,7 @@
 mod limits;
 mod report;
 mod retention;
+mod sources;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use limits::{parse_share, parse_source};
 pub use report::{Compared, ImportReport, RefusedProfile};
+pub use sources::{KnownSource, RememberedReading, SimilarSource};
 
 use contactd_core::store::{
     Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
@@ -21,9 +23,7 @@ use contactd_core::{
     recordable_file_name,
 };
 use contactd_core::{Cancel, DiskBudget, Observer, Progress};
-use contactd_import::{
-    FileError, FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile,
-};
+use contactd_import::{FileError, FileShape, Files, Preview, ReadOptions, ReadRows, RowChecks, UploadedFile};
 
 use crate::Changed;
 use crate::Parts;
@@ -177,8 +177,13 @@ impl Imports {
     }
 
     /// What an uploaded file holds, with the first values of its columns. Blocks while it reads the first part of the file.
-    pub async fn describe(&self, actor: &Actor, file: &UploadedFile) -> Result<FileShape, ImportError> {
-        let shape = blocking(|| self.parts.files.describe(file))?;
+    pub async fn describe(
+        &self,
+        actor: &Actor,
+        file: &UploadedFile,
+        options: &ReadOptions,
+    ) -> Result<FileShape, ImportError> {
+        let shape = blocking(|| self.parts.files.describe(file, options))?;
         self.parts.record_read(&self.parts.entry(actor, PREVIEW)).await?;
         Ok(shape)
     }
@@ -192,7 +197,7 @@ impl Imports {
         options: &ReadOptions,
         rows: usize,
         without_people: bool,
-    ) -> Result<Vec<PreviewedRow>, ImportError> {
+    ) -> Result<Preview, ImportError> {
         let parts = &*self.parts;
         let suppressions = match without_people {
             true => SuppressionList::new(parts.keys.clone()),
@@ -201,12 +206,12 @@ impl Imports {
         let sort_key = |profile: &_| parts.store.sort_key(profile);
         let checks =
             RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
-        let rows = blocking(|| parts.files.preview(file, options, &checks, rows))?;
-        let profiles: BTreeSet<[u8; 16]> = rows.iter().filter_map(|row| row.digest).collect();
+        let preview = blocking(|| parts.files.preview(file, options, &checks, rows))?;
+        let profiles: BTreeSet<[u8; 16]> = preview.rows.iter().filter_map(|row| row.digest).collect();
         let entry = parts.entry(actor, PREVIEW);
         let entry = parts.about_profiles(&entry, |visit| profiles.iter().try_for_each(visit)).await?;
         parts.record_read(&entry).await?;
-        Ok(rows)
+        Ok(preview)
     }
 
     /// Puts on record that somebody reads the rows that an import rejected.
@@ -284,6 +289,7 @@ impl Imports {
             parts.record_read(entry).await?;
         }
         let mut report = ImportReport::of(&read);
+        report.similar_sources = self.similar(&read.sources).await?;
         report.has_too_many_rejects = options.max_rejects.is_exceeded(read.rejected, read.rows);
         if report.has_too_many_rejects {
             return Ok(Changed::nothing(report));

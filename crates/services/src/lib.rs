@@ -22,25 +22,25 @@ use std::time::Duration;
 pub use audits::{
     AuditError, AuditPlace, AuditQuery, Audits, Days, DaysError, FollowNote, FollowPlace, Follower,
     IndexState, JournalState, LastVerification, MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped,
-    VerifiedCopy, VerifiedJournals, VerifyQuery, by_token, hooks_found, unknown_node,
+    Uncounted, VerifiedCopy, VerifiedJournals, VerifyQuery, by_token, hooks_found, unknown_node,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{
-    FileColumn, FileError, FileShape, Files, InputRead, NotLoaded, PreviewedRow, ReadOptions, RejectedRow,
-    UploadedFile, Verdict, Warning,
+    Encoding, Field, FileColumn, FileError, FileShape, Files, InputRead, NotLoaded, Preview, PreviewedRow,
+    ReadOptions, RejectedRow, SubjectList, UploadedFile, Verdict, Warning,
 };
 pub use contactd_journal::{
     JournalError, JournalFault, JournalHead, Lines, NotedHead, ProofMade, RootSource, Verification,
 };
 pub use health::{BackupError, BackupMade, Health, HealthError, HeldBySource, Overview, clock_finding};
 pub use imports::{
-    Clearing, Compared, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, RefusedProfile,
-    SweepReport, parse_share, parse_source,
+    Clearing, Compared, ImportError, ImportOptions, ImportReport, Imports, KnownSource, MaxRejects,
+    RefusedProfile, RememberedReading, SimilarSource, SweepReport, parse_share, parse_source,
 };
 pub use opt_outs::{OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptOuts, OptedOut, Withdrawn};
 pub use subjects::{
-    CorrectionError, EraseError, EraseOptions, Erased, Found, MOST_SEARCHED, SubjectError, Subjects,
-    WrongDetail,
+    CorrectionError, EraseError, EraseOptions, Erased, Found, FoundPeople, MOST_SEARCHED, SubjectError,
+    Subjects, WrongDetail,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, ReadSecondFactorKey, TotpSetup, UserError, Users};

@@ -1,10 +1,12 @@
 //! Opt-outs: people, numbers and addresses that are never disclosed.
 
 use std::collections::HashSet;
+use std::io::Read;
 use std::sync::Arc;
 
 use contactd_core::store::StoreError;
 use contactd_core::{Actor, Affected, Detail, Label, Profile, RefreshError, Subject, SubjectName, Timestamp};
+use contactd_import::{FileError, SubjectList};
 
 use crate::Changed;
 use crate::views::HolderView;
@@ -101,6 +103,12 @@ pub enum OptOutError {
 }
 
 impl OptOuts {
+    /// The people, numbers and addresses that a list names: one on each line, or in the columns of a file that an import could read.
+    /// Blocks while it reads.
+    pub fn read_list(&self, list: Box<dyn Read>) -> Result<SubjectList, FileError> {
+        self.parts.files.subjects(list, &self.parts.networks)
+    }
+
     /// Suppresses all of these. Once this has returned and is confirmed, no lookup that starts afterwards
     /// discloses them, whatever is imported later. Suppressing twice is not an error. The opt-out is in force before
     /// this looks for what is on file, which may take a while.

@@ -1,11 +1,13 @@
 //! Individual people: what is held about them, correcting it, removing it.
 
 mod erase;
+mod find;
 mod report;
 
 use std::sync::Arc;
 
 pub use erase::{EraseError, EraseOptions, Erased};
+pub use find::FoundPeople;
 pub use report::{Found, MOST_SEARCHED};
 
 use contactd_core::store::{DetailFilter, ImportPlan, ImportSummary, PutCounts, StoreError};

@@ -68,6 +68,11 @@ impl Users {
         Ok(self.parts.store.list_users().await?)
     }
 
+    /// Whether there is a user at all, disabled or not. Leaves no line in the journal.
+    pub async fn are_there_any(&self) -> Result<bool, UserError> {
+        Ok(!self.parts.store.list_users().await?.is_empty())
+    }
+
     /// The user with this name, for a session that is used. Leaves no line in the journal.
     pub async fn find(&self, name: &str) -> Result<Option<User>, UserError> {
         Ok(self.parts.store.find_user(name).await?)

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use contactd_core::store::merge::TotalChanges;
 use contactd_core::store::place::{IDS_OF_PLACE, first_id_of_key, kind};
 use contactd_core::store::{
-    DetailFilter, Details, Noted, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
+    DetailFilter, Details, Noted, ScanLimits, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
 };
-use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+use contactd_core::{ContactValue, Detail, Kind, Profile, SlugParts, Timestamp};
 use futures_util::StreamExt;
 
 use crate::database::{Counter, Work};
@@ -69,6 +69,10 @@ impl Details for PostgresStore {
 
     async fn find_holders(&self, values: &[(Kind, ContactValue)]) -> Stored<Vec<(Profile, usize)>> {
         self.database.read(move |work| async move { find_holders(&work, values).await }).await
+    }
+
+    async fn find_by_slug(&self, parts: &SlugParts, limits: ScanLimits) -> Stored<Vec<Profile>> {
+        self.database.read(move |work| async move { find_by_slug(&work, parts, limits).await }).await
     }
 
     async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>> {
@@ -152,6 +156,30 @@ async fn find_holders(work: &Work, values: &[(Kind, ContactValue)]) -> Tried<Vec
     }
     found.sort_by(|(a, at), (b, other)| (a.key(), at).cmp(&(b.key(), other)));
     found.dedup();
+    Ok(found)
+}
+
+async fn find_by_slug(work: &Work, parts: &SlugParts, limits: ScanLimits) -> Tried<Vec<Profile>> {
+    // The server finds plain slugs; those with escapes are compared here.
+    let spellings: Vec<String> = parts.spellings().iter().map(|part| part.join("|")).collect();
+    let most = limits.details;
+    let read = |table: &str| format!("(SELECT profile FROM {table} LIMIT {most})");
+    let (details, former) = (read("details"), read("former"));
+    let find = format!(
+        "SELECT DISTINCT profile FROM ({details} UNION ALL {former}) AS scanned
+         WHERE lower(profile) ~ ALL($1) OR strpos(profile, '%') > 0 ORDER BY profile"
+    );
+    let mut rows = work.cursor("slugs", &find, &[&spellings]).await?;
+    let mut found = Vec::new();
+    while found.len() < limits.profiles {
+        let chunk = rows.next(CHUNK).await?;
+        if chunk.is_empty() {
+            break;
+        }
+        let keys = chunk.iter().map(|row| row.get::<_, &str>(0));
+        found.extend(keys.filter(|key| parts.are_in(key)).map(Profile::from_key));
+    }
+    found.truncate(limits.profiles);
     Ok(found)
 }
 

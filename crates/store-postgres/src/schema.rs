@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("../schema/sealed.sql"),
     include_str!("../schema/node-reports.sql"),
     include_str!("../schema/journal-entries.sql"),
+    include_str!("../schema/audit-batch.sql"),
 ];
 
 /// The names of all tables.

@@ -48,24 +48,6 @@ impl Usage for PostgresStore {
         let hits = |row: &Row| DayHits { token: row.get(0), day: row.get(1), hits: unsigned(row.get(2)) };
         Ok(rows.iter().map(hits).collect())
     }
-
-    async fn raise_hits(&self, hits: &[DayHits]) -> Stored<()> {
-        let change = move |work: Work| async move {
-            let tokens: Vec<&str> = hits.iter().map(|hits| hits.token.as_str()).collect();
-            let days: Vec<i64> = hits.iter().map(|hits| hits.day).collect();
-            let counts: Vec<i64> = hits.iter().map(|hits| signed(hits.hits)).collect();
-            // What nodes have counted is theirs, so the rest is added to what no node has counted.
-            let raise = "INSERT INTO usage (token, day, hits, misses, refused)
-            SELECT token, day, greatest(0, max(hits) - coalesce((SELECT sum(usage.hits)::bigint FROM usage
-                WHERE usage.token = given.token AND usage.day = given.day AND node <> ''), 0)), 0, 0
-            FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS given (token, day, hits)
-            GROUP BY token, day
-            ON CONFLICT (token, day, node) DO UPDATE SET hits = greatest(usage.hits, excluded.hits)";
-            work.execute(raise, &[&tokens, &days, &counts]).await?;
-            Ok(())
-        };
-        self.database.change(Counter::Usage, change).await
-    }
 }
 
 impl PostgresStore {

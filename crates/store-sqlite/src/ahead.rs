@@ -47,10 +47,15 @@ impl Ahead {
         Self { strategy, ..Self::lookups() }
     }
 
+    /// Whether the rows of this profile, or of another one with the same hash, may have been read already.
+    pub(crate) fn has_passed(&self, profile: &Profile) -> bool {
+        first_id(profile, Kind::Phone) <= self.done_to
+    }
+
     /// The stored rows of a profile.
     pub(crate) fn rows_of(&mut self, connection: &Connection, profile: &Profile) -> Result<ProfileRows> {
         let first = first_id(profile, Kind::Phone);
-        let is_again = first <= self.done_to;
+        let is_again = self.has_passed(profile);
         self.done_to = self.done_to.max(first);
         match &self.strategy {
             Strategy::Nothing if !is_again => Ok(ProfileRows::of(profile, Vec::new())),

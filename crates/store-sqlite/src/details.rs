@@ -1,14 +1,14 @@
 //! Details: listing, finding, removing.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use contactd_core::store::place::kind_number;
 use contactd_core::store::{
-    DetailFilter, Details, Noted, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
+    DetailFilter, Details, Noted, ScanLimits, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
 };
-use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+use contactd_core::{ContactValue, Detail, Kind, Profile, SlugParts, Timestamp};
 use rusqlite::{Connection, Result, Transaction};
 
 use crate::profile_rows::ProfileRows;
@@ -43,6 +43,10 @@ impl Details for SqliteStore {
 
     async fn find_holders(&self, values: &[(Kind, ContactValue)]) -> Stored<Vec<(Profile, usize)>> {
         self.read_details(|details| find_holders(details, values))
+    }
+
+    async fn find_by_slug(&self, parts: &SlugParts, limits: ScanLimits) -> Stored<Vec<Profile>> {
+        self.read_details(|details| find_by_slug(details, parts, limits))
     }
 
     async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>> {
@@ -113,6 +117,28 @@ fn find_holders(connection: &Connection, values: &[(Kind, ContactValue)]) -> Res
     found.sort_by(|(a, at), (b, other)| (a.key(), at).cmp(&(b.key(), other)));
     found.dedup();
     Ok(found)
+}
+
+fn find_by_slug(connection: &Connection, parts: &SlugParts, limits: ScanLimits) -> Result<Vec<Profile>> {
+    let mut found = BTreeSet::new();
+    for table in ["details", "former"] {
+        let mut statement = connection.prepare(&format!("SELECT profile FROM {table} LIMIT ?1"))?;
+        let mut rows = statement.query([limits.details])?;
+        let mut last = String::new();
+        while let Some(row) = rows.next()? {
+            // The details of a profile are beside each other.
+            let key = row.get_ref(0)?.as_str()?;
+            if key == last || !parts.are_in(key) {
+                continue;
+            }
+            key.clone_into(&mut last);
+            found.insert(last.clone());
+            if found.len() >= limits.profiles {
+                return Ok(found.iter().map(|key| Profile::from_key(key)).collect());
+            }
+        }
+    }
+    Ok(found.iter().map(|key| Profile::from_key(key)).collect())
 }
 
 fn are_held(connection: &Connection, profiles: &[Profile]) -> Result<Vec<bool>> {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, Result, params};
 use crate::ahead::Ahead;
 use crate::former;
 use crate::lookup_table::{self, Made};
-use crate::profile_rows::ProfileRows;
+use crate::profile_rows::{NewRows, ProfileRows};
 use crate::steady::SteadySync;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
@@ -60,6 +60,8 @@ pub(crate) struct SqliteImport {
     writing: Writing,
     ahead: Ahead,
     same_hash: SameHash,
+    /// Rows of the batch that is being put. They are inserted before anything that may be among them is read.
+    new_rows: NewRows,
 }
 
 impl SqliteImport {
@@ -89,6 +91,7 @@ impl SqliteImport {
             steady,
             dir,
             same_hash: SameHash::default(),
+            new_rows: NewRows::default(),
         };
         if let Some((sources, max_age)) = &plan.max_age {
             let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
@@ -108,6 +111,9 @@ impl SqliteImport {
     fn put_record(&mut self, record: &Record) -> Result<()> {
         let Record { profile, details } = record;
         self.withdraw_before(first_id(profile, Kind::Phone))?;
+        if self.ahead.has_passed(profile) {
+            self.new_rows.insert(&self.connection)?;
+        }
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
         self.same_hash.note(profile, &rows.others);
         let (connection, import) = (&self.connection, self.merging.id);
@@ -120,7 +126,7 @@ impl SqliteImport {
             |source| sources.of(connection, "sources", source),
             |held, fate| former::keep(connection, import, profile, held, fate),
         )?;
-        rows.write(connection, profile, touched, changed)
+        rows.replace(connection, profile, touched, changed, &mut self.new_rows)
     }
 
     /// Removes the details of replaced sources from profiles before the id `end` that are not in the
@@ -148,6 +154,9 @@ impl SqliteImport {
 
     fn withdraw_from(&mut self, profiles: &[String]) -> Result<()> {
         let (connection, import) = (&self.connection, self.merging.id);
+        if !profiles.is_empty() {
+            self.new_rows.insert(connection)?;
+        }
         for key in profiles {
             let profile = Profile::from_key(key);
             let mut rows = ProfileRows::read(connection, &profile)?;
@@ -236,6 +245,7 @@ impl Import for SqliteImport {
     async fn put(&mut self, batch: Vec<Record>) -> Stored<()> {
         connection::run_blocking(|| {
             let put = batch.iter().try_for_each(|record| self.put_record(record));
+            let put = put.and_then(|()| self.new_rows.insert(&self.connection));
             self.steady.sync();
             put
         })

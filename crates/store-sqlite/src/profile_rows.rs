@@ -6,7 +6,7 @@ use contactd_core::store::place::{
     observed,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
-use rusqlite::{Connection, Result, Row, params};
+use rusqlite::{Connection, Result, Row, Statement, ToSql};
 
 use crate::connection;
 use crate::lookup_table::ChangedPlaces;
@@ -79,12 +79,29 @@ impl ProfileRows {
 
     /// Rewrites the details of these kinds: the best first, in ids that no other profile uses.
     pub(crate) fn write(
-        &self,
+        self,
         connection: &Connection,
         profile: &Profile,
         touched: Touched,
         changed: &mut ChangedPlaces,
     ) -> Result<()> {
+        let mut new_rows = NewRows::default();
+        self.replace(connection, profile, touched, changed, &mut new_rows)?;
+        new_rows.insert(connection)
+    }
+
+    /// Like [`write`](Self::write), but what is to be inserted is added to `new_rows`. Insert it before rows of this profile, or of another
+    /// one with the same hash, are read again.
+    pub(crate) fn replace(
+        self,
+        connection: &Connection,
+        profile: &Profile,
+        touched: Touched,
+        changed: &mut ChangedPlaces,
+        new_rows: &mut NewRows,
+    ) -> Result<()> {
+        let mut details = self.details;
+        details.sort_by(|a, b| a.preference().cmp(&b.preference()));
         for kind in touched {
             let first = first_id(profile, kind);
             changed.note(first);
@@ -93,13 +110,10 @@ impl ProfileRows {
                     .prepare_cached("DELETE FROM details WHERE id >= ?1 AND id < ?1 + ?2 AND profile = ?3")?
                     .execute((first, IDS_OF_KIND, profile.key()))?;
             }
-            let mut details: Vec<&HeldDetail> =
-                self.details.iter().filter(|stored| stored.detail.kind == kind).collect();
-            details.sort_by_key(|stored| stored.preference());
             let mut free = (first..first + IDS_OF_KIND).filter(|id| !self.taken.contains(id));
-            for stored in details {
+            for held in details.extract_if(.., |held| held.detail.kind == kind) {
                 let id = free.next().ok_or_else(|| connection::refused(no_room()))?;
-                insert(stored, connection, profile, id)?;
+                new_rows.0.push(NewRow { id, profile: profile.clone(), held });
             }
         }
         Ok(())
@@ -134,25 +148,63 @@ pub(crate) fn visit_all(
     Ok(())
 }
 
-fn insert(held: &HeldDetail, connection: &Connection, profile: &Profile, id: i64) -> Result<()> {
-    let detail = &held.detail;
-    connection
-        .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
-        .execute(params![
-            id,
-            profile.key(),
-            kind_number(detail.kind),
-            label_number(detail.label),
-            detail.confidence,
-            observed(detail),
-            detail.value.expose(),
-            held.source,
-            detail.expires_at.map(Timestamp::seconds),
-            detail.basis,
-            held.import,
-            held.said_by
-        ])?;
-    Ok(())
+/// Rows to be inserted.
+#[derive(Default)]
+pub(crate) struct NewRows(Vec<NewRow>);
+
+struct NewRow {
+    id: i64,
+    profile: Profile,
+    held: HeldDetail,
+}
+
+/// How many rows one statement inserts. Each statement costs as much as several rows.
+const TOGETHER: usize = 16;
+
+impl NewRows {
+    /// Inserts them all.
+    pub(crate) fn insert(&mut self, connection: &Connection) -> Result<()> {
+        let (many, rest) = self.0.as_chunks::<TOGETHER>();
+        if !many.is_empty() {
+            let mut insert = connection.prepare_cached(&Self::statement(TOGETHER))?;
+            many.iter().try_for_each(|rows| Self::execute(&mut insert, rows))?;
+        }
+        if !rest.is_empty() {
+            let mut insert = connection.prepare_cached(&Self::statement(1))?;
+            rest.iter().try_for_each(|row| Self::execute(&mut insert, std::slice::from_ref(row)))?;
+        }
+        self.0.clear();
+        Ok(())
+    }
+
+    fn statement(rows: usize) -> String {
+        const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        format!("INSERT INTO details VALUES {}", vec![ROW; rows].join(", "))
+    }
+
+    fn execute(insert: &mut Statement<'_>, rows: &[NewRow]) -> Result<()> {
+        let mut index = 0;
+        let mut bind = |value: &dyn ToSql| {
+            index += 1;
+            insert.raw_bind_parameter(index, value)
+        };
+        for NewRow { id, profile, held } in rows {
+            let detail = &held.detail;
+            bind(id)?;
+            bind(&profile.key())?;
+            bind(&kind_number(detail.kind))?;
+            bind(&label_number(detail.label))?;
+            bind(&detail.confidence)?;
+            bind(&observed(detail))?;
+            bind(&detail.value.expose())?;
+            bind(&held.source)?;
+            bind(&detail.expires_at.map(Timestamp::seconds))?;
+            bind(&detail.basis)?;
+            bind(&held.import)?;
+            bind(&held.said_by)?;
+        }
+        insert.raw_execute().map(|_| ())
+    }
 }
 
 /// Reads a row with [`COLUMNS`].

@@ -11,7 +11,8 @@ pub(crate) const CONTACTD: &[&str] =
     &[include_str!("../schema/contactd.sql"), include_str!("../schema/held.sql")];
 pub(crate) const DETAILS: &[&str] =
     &[include_str!("../schema/details.sql"), include_str!("../schema/lookup.sql")];
-pub(crate) const AUDIT: &[&str] = &[include_str!("../schema/audit.sql")];
+pub(crate) const AUDIT: &[&str] =
+    &[include_str!("../schema/audit.sql"), include_str!("../schema/audit-batch.sql")];
 
 /// Opens a database for writing, and takes the `steps` to the newest schema that it has not taken yet. Refuses a schema that
 /// is newer than that.

@@ -44,19 +44,6 @@ impl Usage for SqliteStore {
             rows.collect()
         })
     }
-
-    async fn raise_hits(&self, hits: &[DayHits]) -> Stored<()> {
-        self.change_main(|transaction| {
-            let mut raise = transaction.prepare_cached(
-                "INSERT INTO usage VALUES (?1, ?2, ?3, 0, 0)
-                 ON CONFLICT DO UPDATE SET hits = max(hits, excluded.hits)",
-            )?;
-            for DayHits { token, day, hits } in hits {
-                raise.execute(params![token, day, hits])?;
-            }
-            Ok(())
-        })
-    }
 }
 
 impl SqliteStore {

@@ -6,6 +6,8 @@ const TIMEOUT_MS = 60_000;
 // A change waits until it is in force: in a cluster, for as long as a server that is away might still answer lookups.
 const CHANGE_TIMEOUT_MS = 15 * 60_000;
 
+export const OFFLINE = 'The service could not be reached. Check your connection and that contactd is running, then try again.';
+
 /** Why a call failed: `code` is the service's own, or `offline`, `timeout`, `unreadable`; `count`: how many people it is about. */
 export class ApiError extends Error {
   /**
@@ -86,7 +88,7 @@ async function send(method, url, { body, headers, signal }) {
     if (signal?.aborted) throw error;
     throw error instanceof DOMException && error.name === 'TimeoutError'
       ? new ApiError('timeout', `There was no answer within ${most / 1000} seconds. It may still have been done: look before you try again.`)
-      : new ApiError('offline', 'The service could not be reached. Check your connection and that contactd is running, then try again.');
+      : new ApiError('offline', OFFLINE);
   }
 }
 

@@ -1,26 +1,22 @@
 // @ts-check
 // The console: finds out who is there, and shows the pages that they may see.
 
+import { ApiError, OFFLINE } from './api.js';
 import { byId, button, data, h } from './dom.js';
 import { attempt, problem } from './notices.js';
-import { account } from './pages/account.js';
-import { audit, recipients } from './pages/audit.js';
-import { exportPage } from './pages/export.js';
-import { importNew, importUpload } from './pages/import-file.js';
-import { imports } from './pages/imports.js';
-import { jobPage, jobs } from './pages/jobs.js';
-import { optOuts } from './pages/opt-outs.js';
 import { overview } from './pages/overview.js';
-import { people } from './pages/people.js';
-import { proof } from './pages/proof.js';
-import { reportPage } from './pages/report.js';
-import { retention } from './pages/retention.js';
-import { system } from './pages/system.js';
-import { token, tokens } from './pages/tokens.js';
-import { usage } from './pages/usage.js';
-import { users } from './pages/users.js';
 import { go, setUp, show, showInstead } from './router.js';
 import { enter, loginPage, logOut, may, onLoggedOut, resume, user } from './session.js';
+
+/**
+ * A page whose script is loaded when it is first shown.
+ * @param {string} name
+ * @returns {Page}
+ */
+const later = (name) => async (here) => {
+  const { PAGES } = await import('./pages.js').catch(() => { throw new ApiError('offline', OFFLINE); });
+  return PAGES[name](here);
+};
 
 /**
  * Address, permission, page, and which entry of the navigation it belongs to.
@@ -28,25 +24,25 @@ import { enter, loginPage, logOut, may, onLoggedOut, resume, user } from './sess
  */
 const ROUTES = [
   ['overview', 'overview', overview, 'overview'],
-  ['people', 'people', people, 'people'],
-  ['people/report', 'people', reportPage, 'people'],
-  ['opt-outs', 'optOuts', optOuts, 'opt-outs'],
-  ['imports', 'imports', imports, 'imports'],
-  ['imports/new', 'imports', importNew, 'imports'],
-  ['imports/upload/:id', 'imports', importUpload, 'imports'],
-  ['export', 'export', exportPage, 'export'],
-  ['retention', 'retention', retention, 'retention'],
-  ['tokens', 'tokens', tokens, 'tokens'],
-  ['tokens/:id', 'tokens', token, 'tokens'],
-  ['usage', 'usage', usage, 'usage'],
-  ['audit', 'audit', audit, 'audit'],
-  ['audit/recipients', 'audit', recipients, 'audit'],
-  ['audit/proof', 'auditProof', proof, 'audit'],
-  ['system', 'nodes', system, 'system'],
-  ['users', 'users', users, 'users'],
-  ['jobs', null, jobs, 'jobs'],
-  ['jobs/:id', null, jobPage, 'jobs'],
-  ['account', null, account, 'account'],
+  ['people', 'people', later('people'), 'people'],
+  ['people/report', 'people', later('reportPage'), 'people'],
+  ['opt-outs', 'optOuts', later('optOuts'), 'opt-outs'],
+  ['imports', 'imports', later('imports'), 'imports'],
+  ['imports/new', 'imports', later('importNew'), 'imports'],
+  ['imports/upload/:id', 'imports', later('importUpload'), 'imports'],
+  ['export', 'export', later('exportPage'), 'export'],
+  ['retention', 'retention', later('retention'), 'retention'],
+  ['tokens', 'tokens', later('tokens'), 'tokens'],
+  ['tokens/:id', 'tokens', later('token'), 'tokens'],
+  ['usage', 'usage', later('usage'), 'usage'],
+  ['audit', 'audit', later('audit'), 'audit'],
+  ['audit/recipients', 'audit', later('recipients'), 'audit'],
+  ['audit/proof', 'auditProof', later('proof'), 'audit'],
+  ['system', 'nodes', later('system'), 'system'],
+  ['users', 'users', later('users'), 'users'],
+  ['jobs', null, later('jobs'), 'jobs'],
+  ['jobs/:id', null, later('jobPage'), 'jobs'],
+  ['account', null, later('account'), 'account'],
 ];
 
 /**
@@ -85,7 +81,7 @@ function userMenu({ name, role }) {
     location.reload();
   }), { class: 'quiet' });
   return [
-    h('a', { href: '#/account', 'data-nav': 'account' }, data(name)), h('span', { class: 'tag' }, role), leave,
+    h('a', { href: '#/account', 'data-nav': 'account', title: name }, data(name)), h('span', { class: 'tag' }, role), leave,
   ];
 }
 

@@ -20,6 +20,7 @@ export function copyButton(source, what, props = { class: 'quiet' }) {
       getSelection()?.selectAllChildren(source);
       copied = document.execCommand('copy');
     }
+    copy.classList.remove('primary');
     said.textContent = copied ? 'Copied' : 'Selected: press Ctrl+C or ⌘C';
     setTimeout(() => { said.textContent = ''; }, 4000);
   }, { 'aria-label': `Copy ${what}`, ...props });

@@ -57,6 +57,7 @@ const WORDS = {
 /** @type {Record<string, string>} */
 const WARNINGS = {
   country_code_without_plus: 'a number without + begins with the country code; it was loaded',
+  other_country: 'Numbers without + are probably of another country than the one that was chosen',
 };
 
 /**

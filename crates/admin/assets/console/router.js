@@ -119,7 +119,7 @@ export async function show({ focus = true } = {}) {
   if (!route) { showContent(missing(), { focus }); return; }
   if (route.permission && !may(route.permission)) { showContent(refused(), { focus, nav: route.nav }); return; }
   const slow = setTimeout(() => {
-    if (mine === shown) byId('page').replaceChildren(h('p', { class: 'loading', role: 'status' }, 'Loading…'));
+    if (mine === shown) byId('page').replaceChildren(h('h1', { class: 'visually-hidden' }, 'Loading'), h('p', { class: 'loading', role: 'status' }, 'Loading…'));
   }, SAY_LOADING_AFTER_MS);
   try {
     const here = { params: route.params, query: place.query, signal, nav: route.nav, refresh: () => show({ focus: false }) };

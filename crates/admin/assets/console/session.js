@@ -49,6 +49,9 @@ function watchEnd(current) {
   }, wait);
 }
 
+/** What to do before anybody can log in. */
+let firstStep = '';
+
 /** Finds out who is logged in. Returns false if nobody is. */
 export async function resume() {
   try {
@@ -56,6 +59,7 @@ export async function resume() {
     return true;
   } catch (error) {
     if (error.status !== 401) throw error;
+    firstStep = error.code === 'no_user' ? error.message : '';
     return false;
   }
 }
@@ -126,6 +130,7 @@ export function loginPage(done) {
   return h('section', { class: 'login-page' },
     h('h1', { tabindex: '-1' }, 'Log in'),
     h('p', { class: 'note' }, 'To the console of this contact lookup service. What you look at and change here is on record with your name, unless the operator has switched the journal off.'),
+    firstStep && h('p', { class: 'notice warn' }, firstStep),
     loginForm({ done }));
 }
 

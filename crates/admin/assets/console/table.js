@@ -5,6 +5,8 @@ import { h } from './dom.js';
 
 /** Columns that would be narrower than this, on average, are stacked. */
 const MIN_COLUMN_PX = 84;
+/** Cells with more characters get a column of about as many, or the table is stacked. */
+const LONG_TEXT = 20;
 
 /**
  * Stacks a table, one line per cell, whenever it is wider than its place.
@@ -43,8 +45,11 @@ export function table(caption, columns, rows, { empty = 'There is nothing here y
    * @param {Content} content
    * @param {number} i
    */
-  const cell = (content, i) => h('td', { role: 'cell', class: kind(shapes[i]), 'data-label': shapes[i].hidden ? '' : shapes[i].name },
-    h('div', null, content));
+  const cell = (content, i) => {
+    const box = h('div', null, content);
+    box.classList.toggle('long-text', !shapes[i].hidden && (box.textContent ?? '').length > LONG_TEXT);
+    return h('td', { role: 'cell', class: kind(shapes[i]), 'data-label': shapes[i].hidden ? '' : shapes[i].name }, box);
+  };
   const grid = h('table', { role: 'table', 'aria-label': caption, class: className },
     h('thead', { role: 'rowgroup' },
       h('tr', { role: 'row' }, shapes.map((shape) =>

@@ -249,6 +249,14 @@ declare namespace Api {
     ticket?: string | null;
   };
   type Whom = string;
+  type PeopleFound = {
+    profiles: Array<string>;
+    isComplete: boolean;
+  };
+  type FindAsked = {
+    name: string;
+    ticket?: string | null;
+  };
   type ReportShown = {
     subject: SubjectShown;
     suppression: SuppressionShown;
@@ -389,6 +397,8 @@ declare namespace Api {
     reason?: string | null;
     profileDigest?: string | null;
     valueDigest?: string | null;
+    place?: number | null;
+    repeat?: boolean | null;
     count?: number | null;
     node: string;
   };
@@ -567,12 +577,15 @@ declare namespace Api {
     format: string;
     encoding?: string | null;
     delimiter?: string | null;
+    sheet?: string | null;
+    sheets: Array<string>;
     columns: ColumnShown[];
     suggestedMapping: Record<string, string>;
   };
   type ColumnShown = {
     name: string;
     field?: string | null;
+    suggested?: string | null;
     samples: Array<string>;
   };
   type UploadList = {
@@ -587,10 +600,12 @@ declare namespace Api {
   };
   type Preview = {
     rows: RowShown[];
+    otherCountries: Array<string>;
   };
   type RowShown = {
     line: number;
     values: Record<string, string>;
+    stored: Record<string, string>;
     verdict: Verdict2;
     reasons: ReasonShown[];
   };
@@ -600,13 +615,16 @@ declare namespace Api {
     reason: string;
   };
   type ToPreview = {
-    mapping?: Record<string, string>;
+    mapping?: Record<string, Headers>;
     source?: string | null;
     region?: string | null;
     dateFormat?: string | null;
     requireBasis?: boolean;
+    encoding?: string | null;
+    sheet?: string | null;
     replaceSource?: boolean;
   };
+  type Headers = string | Array<string>;
   type ImportList = {
     imports: ShownImport[];
   };
@@ -628,16 +646,32 @@ declare namespace Api {
     undoneAt?: string | null;
     undoUntil?: string | null;
   };
+  type SourceList = {
+    sources: KnownSource[];
+  };
+  type KnownSource = {
+    name: string;
+    reading?: RememberedReading | null;
+  };
+  type RememberedReading = {
+    mapping?: Record<string, Array<string>>;
+    region?: string | null;
+    dateFormat?: string | null;
+    requireBasis?: boolean;
+  };
   type ToImport = {
     upload: string;
-    mapping?: Record<string, string>;
+    mapping?: Record<string, Headers>;
     source?: string | null;
     region?: string | null;
     dateFormat?: string | null;
     requireBasis?: boolean;
+    encoding?: string | null;
+    sheet?: string | null;
     replaceSource?: boolean;
     maxRejects?: string | null;
     maxWithdrawn?: string | null;
+    remember?: boolean;
     dryRun?: boolean;
     fileName?: string | null;
   };
@@ -681,13 +715,14 @@ declare namespace Api {
     'POST /tokens/{id}/revoke': { path: { id: string; }; answer: TokenChanged };
     'GET /tokens/{id}/usage': { path: { id: string; }; query: { days?: number | null; }; answer: TokenUsage };
     'POST /people/search': { body: SearchAsked; answer: FoundShown };
+    'POST /people/find': { body: FindAsked; answer: PeopleFound };
     'POST /people/report': { body: ReportAsked; answer: ReportShown };
     'POST /people/correct': { body: Correction; answer: Settled | JobShown };
     'POST /people/remove': { body: Removal; answer: Settled | JobShown };
     'POST /people/erase': { body: Erasure; answer: ErasureShown | JobShown };
     'POST /people/opt-out': { body: OptOutAsked; answer: OptOutShown };
     'POST /opt-outs/withdraw': { body: Withdrawal; answer: Settled };
-    'POST /opt-outs/list': { query: { ticket?: string | null; }; body: string | Blob; answer: JobShown };
+    'POST /opt-outs/list': { query: { person?: boolean; ticket?: string | null; }; body: string | Blob; answer: JobShown };
     'GET /jobs': { answer: JobList };
     'GET /jobs/{id}': { path: { id: string; }; answer: JobShown };
     'DELETE /jobs/{id}': { path: { id: string; }; answer: null };
@@ -708,11 +743,12 @@ declare namespace Api {
     'GET /health': { answer: HealthShown };
     'POST /uploads': { body: string | Blob; answer: UploadShown };
     'GET /uploads': { answer: UploadList };
-    'GET /uploads/{id}': { path: { id: string; }; answer: UploadShown };
+    'GET /uploads/{id}': { path: { id: string; }; query: { sheet?: string | null; encoding?: string | null; }; answer: UploadShown };
     'DELETE /uploads/{id}': { path: { id: string; }; answer: null };
     'POST /uploads/{id}/preview': { path: { id: string; }; body: ToPreview; answer: Preview };
     'GET /imports': { answer: ImportList };
     'POST /imports': { body: ToImport; answer: JobShown };
+    'GET /sources': { answer: SourceList };
     'POST /imports/{id}/undo': { path: { id: string; }; answer: JobShown };
     'POST /exports': { body: ToExport; answer: JobShown };
   }

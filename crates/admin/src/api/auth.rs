@@ -130,7 +130,10 @@ async fn by_token(api: &Api, authorization: &HeaderValue) -> Result<Who, Refusal
 /// The user of a session. It ends with whatever changes who the user is.
 async fn by_session(gate: &Gate, headers: &HeaderMap, method: &Method) -> Result<Who, Refusal> {
     let api = &gate.api;
-    let secret = cookie(headers, cookie_name(api.is_tls)).ok_or_else(Refusal::unauthorized)?;
+    let Some(secret) = cookie(headers, cookie_name(api.is_tls)) else {
+        let is_first = gate.needs == Needs::Session && !api.services.users.are_there_any().await?;
+        return Err(if is_first { Refusal::no_user() } else { Refusal::unauthorized() });
+    };
     let session =
         api.sessions.find(secret, api.clock.now(), gate.is_use).ok_or_else(Refusal::unauthorized)?;
     let user = api.services.users.find(&session.user).await?;

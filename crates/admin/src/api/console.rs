@@ -1,131 +1,78 @@
-//! The files of the console, which are in the binary.
+//! The files of the console, which are in the binary. `build.rs` makes them of the scripts and styles in `assets/console`.
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use contactd_core::{FileForm, file_tag};
 
 /// What the pages may load: nothing but these files and the API.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The style that the console shares with the documentation page and the access report.
-const BASE_STYLE: (&str, &str) = ("base.css", include_str!("../../../../assets/base.css"));
+/// A file as the build script has written it.
+#[derive(Clone, Copy)]
+struct File {
+    content_type: &'static str,
+    plain: &'static str,
+    packed: &'static [u8],
+}
 
-/// The page itself.
-const PAGE: &str = include_str!("../../assets/console/index.html");
-
-macro_rules! files {
-    ($($path:literal),* $(,)?) => {
-        /// Every other file: its path below `/admin/`, and its content.
-        const FILES: &[(&str, &str)] = &[$(($path, include_str!(concat!("../../assets/console/", $path)))),*];
+macro_rules! file {
+    ($name:literal, $content_type:literal) => {
+        File {
+            content_type: $content_type,
+            plain: include_str!(concat!(env!("OUT_DIR"), "/", $name)),
+            packed: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")),
+        }
     };
 }
 
-files![
-    "api.js",
-    "app.js",
-    "charts.js",
-    "copy-button.js",
-    "dialog.js",
-    "dom.js",
-    "drop-zone.js",
-    "fields.js",
-    "format.js",
-    "jobs.js",
-    "notices.js",
-    "pages/account.js",
-    "pages/audit.js",
-    "pages/dialog-parts.js",
-    "pages/export.js",
-    "pages/import-file.js",
-    "pages/import-report.js",
-    "pages/imports.js",
-    "pages/job-results.js",
-    "pages/jobs.js",
-    "pages/opt-out-dialogs.js",
-    "pages/opt-outs.js",
-    "pages/overview.js",
-    "pages/people-search.js",
-    "pages/people.js",
-    "pages/period.js",
-    "pages/person-dialogs.js",
-    "pages/proof.js",
-    "pages/report.js",
-    "pages/retention.js",
-    "pages/system.js",
-    "pages/tokens.js",
-    "pages/usage.js",
-    "pages/users.js",
-    "pages/verify-result.js",
-    "qr.js",
-    "reasons.js",
-    "router.js",
-    "session.js",
-    "style.css",
-    "table.js",
-];
+const PAGE: File = file!("index.html", "text/html; charset=utf-8");
+const STYLE: File = file!("style.css", "text/css; charset=utf-8");
+/// What the first page needs.
+const SCRIPT: File = file!("app.js", "text/javascript; charset=utf-8");
+/// All other pages.
+const LATER: File = file!("pages.js", "text/javascript; charset=utf-8");
 
 pub(crate) fn router() -> Router {
-    let mut router = Router::new()
-        .route("/admin", get(|| async { moved() }))
-        .route("/admin/", get(|headers: HeaderMap| async move { file(&headers, "index.html", PAGE) }))
-        .route("/admin/enter", get(|headers: HeaderMap| async move { file(&headers, "index.html", PAGE) }));
-    for &(path, content) in FILES.iter().chain([&BASE_STYLE]) {
-        let serve = move |headers: HeaderMap| async move { file(&headers, path, content) };
-        router = router.route(&format!("/admin/{path}"), get(serve));
-    }
-    router
+    let files = [
+        ("/admin/", PAGE),
+        ("/admin/enter", PAGE),
+        ("/admin/style.css", STYLE),
+        ("/admin/app.js", SCRIPT),
+        ("/admin/pages.js", LATER),
+    ];
+    let router = Router::new().route("/admin", get(|| async { moved() }));
+    files.into_iter().fold(router, |router, (path, file)| {
+        router.route(path, get(async move |headers: HeaderMap| file.answer(&headers)))
+    })
 }
 
 fn moved() -> Response {
     (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, "/admin/")]).into_response()
 }
 
-fn file(asked: &HeaderMap, path: &str, content: &'static str) -> Response {
-    let tag = format!("\"{:08x}\"", crc32fast::hash(content.as_bytes()));
-    let is_known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let kind = match path.rsplit_once('.') {
-        Some((_, "css")) => "text/css; charset=utf-8",
-        Some((_, "js")) => "text/javascript; charset=utf-8",
-        _ => "text/html; charset=utf-8",
-    };
-    let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::ETAG, &tag),
-    ];
-    match is_known {
-        true => (StatusCode::NOT_MODIFIED, headers).into_response(),
-        false => (headers, Body::from(content)).into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_file_of_the_console_is_served() {
-        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/console");
-        let mut found = Vec::new();
-        for at in [dir.clone(), dir.join("pages")] {
-            for entry in std::fs::read_dir(at).expect("a directory") {
-                let path = entry.expect("an entry").path();
-                if path.is_file() {
-                    let name = path.strip_prefix(&dir).expect("below it").to_string_lossy().into_owned();
-                    found.push(name);
-                }
+impl File {
+    fn answer(self, asked: &HeaderMap) -> Response {
+        let tag = file_tag(self.packed);
+        let find = |name| asked.get(name).map(HeaderValue::as_bytes);
+        let headers = [
+            (header::CONTENT_TYPE, self.content_type),
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::VARY, "accept-encoding"),
+            (header::ETAG, &tag),
+        ];
+        match FileForm::of(find(header::ACCEPT_ENCODING), find(header::IF_NONE_MATCH), &tag) {
+            FileForm::Unchanged => (StatusCode::NOT_MODIFIED, headers).into_response(),
+            FileForm::Plain => (headers, Body::from(self.plain)).into_response(),
+            FileForm::Packed => {
+                (headers, [(header::CONTENT_ENCODING, "gzip")], Body::from(self.packed)).into_response()
             }
         }
-        found.retain(|name| name != "index.html");
-        found.sort();
-        let mut served: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
-        served.sort_unstable();
-        assert_eq!(found, served);
     }
 }

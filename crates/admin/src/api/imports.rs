@@ -1,15 +1,12 @@
 //! Importing files that were uploaded, and undoing imports.
 
-use std::collections::BTreeMap;
-
 use axum::http::StatusCode;
 use contactd_core::store::Undone;
-use contactd_core::{DateFormat, is_phone_region};
 use contactd_services::Changed;
 use contactd_services::views::ImportView;
 use contactd_services::{
-    ImportError, ImportOptions, ImportReport, MaxRejects, ReadOptions, UploadedFile, defaults, parse_share,
-    parse_source,
+    ImportError, ImportOptions, ImportReport, KnownSource, MaxRejects, ReadOptions, UploadedFile, defaults,
+    parse_share,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,12 +19,17 @@ use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Json, Named, Sent};
 use crate::api::jobs::{Done, Failed, Job, Kind, REJECTS, Started};
 use crate::api::permission::{Needs, Permission};
+use crate::api::reading::{Mapping, Reading, given, wrong};
 use crate::api::refusal::{Refusal, sentence, stopped};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Imports);
     vec![
         Endpoint::get("/imports", needs, "listImports").does("What was imported, newest first.", list),
+        Endpoint::get("/sources", needs, "listSources").does(
+            "The sources that were imported, newest first, and how the files of each were read.",
+            sources,
+        ),
         Endpoint::post("/imports", needs, "importFile").does(
             "Import a file that you have sent, all of it or nothing; or check what that would do.",
             import,
@@ -42,15 +44,21 @@ struct ImportList {
     imports: Vec<ImportView>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct SourceList {
+    sources: Vec<KnownSource>,
+}
+
 /// What to import, and how.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ToImport {
     /// The file, by the id that sending it answered.
     upload: String,
-    /// Which column each field is: `{"phone": "Mobile"}`. Only these columns are used. Without any, those whose name is a field.
+    /// Which column each field is: `{"phone": "Mobile", "phone:work": ["Office", "Front desk"]}`. Only these columns are used.
+    /// Without any, those whose name is a field.
     #[serde(default)]
-    mapping: BTreeMap<String, String>,
+    mapping: Mapping,
     /// The source of rows without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
@@ -63,6 +71,12 @@ struct ToImport {
     /// Reject details without a basis.
     #[serde(default)]
     require_basis: bool,
+    /// The encoding of a text file, such as `windows-1252`, if it is not to be detected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
+    /// The sheet of a workbook, if it is not the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sheet: Option<String>,
     /// Also remove the details of the source that are not in the file.
     #[serde(default)]
     replace_source: bool,
@@ -73,6 +87,9 @@ struct ToImport {
     /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_withdrawn: Option<String>,
+    /// Remember the mapping, the region and the formats, to offer them for the next file of this source.
+    #[serde(default)]
+    remember: bool,
     /// Check everything and change nothing. For a role that does not see people, the check reads the file alone: its result does not
     /// say what is new, changed, unchanged or opted out.
     #[serde(default)]
@@ -82,40 +99,13 @@ struct ToImport {
     file_name: Option<String>,
 }
 
-/// How rows are read, as a caller writes it.
-pub(crate) fn read_options(
-    mapping: BTreeMap<String, String>,
-    source: Option<&str>,
-    region: Option<&str>,
-    date_format: Option<&str>,
-    needs_basis: bool,
-) -> Result<ReadOptions, Refusal> {
-    let source = given(source).map(parse_source).transpose().map_err(|error| wrong("source", &error))?;
-    let region = given(region).map(str::to_owned);
-    if region.as_deref().is_some_and(|region| !is_phone_region(region)) {
-        return Err(Refusal::invalid("The region is not a country: write two letters, such as US or DE."));
-    }
-    let date_format = given(date_format).map(DateFormat::parse).transpose();
-    let date_format = date_format.map_err(|error| wrong("dateFormat", &error))?;
-    let (only_mapped, mapping) = (!mapping.is_empty(), mapping.into_iter().collect());
-    Ok(ReadOptions { source, region, only_mapped, mapping, delimiter: None, date_format, needs_basis })
-}
-
-/// A text, unless it is empty.
-fn given(text: Option<&str>) -> Option<&str> {
-    text.map(str::trim).filter(|text| !text.is_empty())
-}
-
-fn wrong(field: &str, error: &impl ToString) -> Refusal {
-    Refusal::invalid(format!(
-        "The field {field} cannot be used: {}.",
-        error.to_string().trim_end_matches('.')
-    ))
-}
-
 async fn list(Call { api, who }: Call) -> Answer<ImportList> {
     let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
     Ok(Json(ImportList { imports: imports.into_iter().rev().collect() }))
+}
+
+async fn sources(Call { api, who }: Call) -> Answer<SourceList> {
+    Ok(Json(SourceList { sources: api.services.imports.sources(&who.actor).await.map_err(refused)? }))
 }
 
 async fn import(call: Call, Sent(mut sent): Sent<ToImport>) -> Result<Started, Refusal> {
@@ -136,13 +126,22 @@ struct ImportWork {
     reading: ReadOptions,
     options: ImportOptions,
     max_rejects: String,
+    date_format: Option<String>,
+    remembers: bool,
 }
 
 impl ImportWork {
     fn new(sent: ToImport, file: UploadedFile, without_people: bool) -> Result<Self, Refusal> {
-        let (source, region) = (sent.source.as_deref(), sent.region.as_deref());
-        let (date_format, needs_basis) = (sent.date_format.as_deref(), sent.require_basis);
-        let reading = read_options(sent.mapping, source, region, date_format, needs_basis)?;
+        let reading = Reading {
+            mapping: sent.mapping,
+            source: sent.source.as_deref(),
+            region: sent.region.as_deref(),
+            date_format: sent.date_format.as_deref(),
+            needs_basis: sent.require_basis,
+            encoding: sent.encoding.as_deref(),
+            sheet: sent.sheet.as_deref(),
+        };
+        let reading = reading.options()?;
         let max_rejects = given(sent.max_rejects.as_deref()).unwrap_or(defaults::MAX_REJECTS);
         let max_withdrawn = given(sent.max_withdrawn.as_deref()).unwrap_or(defaults::MAX_WITHDRAWN);
         let options = ImportOptions {
@@ -156,7 +155,8 @@ impl ImportWork {
             dry_run: sent.dry_run,
             without_people,
         };
-        Ok(Self { file, reading, options, max_rejects: max_rejects.to_owned() })
+        let (max_rejects, remembers) = (max_rejects.to_owned(), sent.remember && !sent.dry_run);
+        Ok(Self { file, reading, options, max_rejects, date_format: sent.date_format, remembers })
     }
 
     async fn run(&self, Call { api, who }: &Call, job: &Job) -> Result<Value, Failed> {
@@ -187,6 +187,9 @@ impl ImportWork {
         };
         if let Err(error) = recorded {
             tracing::warn!(target: "contactd::admin", %error, "an import is done, but not yet on record");
+        }
+        if self.remembers && report.committed {
+            imports.remember(&self.reading, self.date_format.as_deref()).await.map_err(refused)?;
         }
         if report.are_traces_left {
             tracing::warn!(target: "contactd::admin", "somebody opted out during an import; what was read of theirs may be left in the write-ahead log until the next sweep");

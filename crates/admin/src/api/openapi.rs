@@ -62,6 +62,15 @@ pub(crate) fn document(endpoints: &[Endpoint], is_tls: bool) -> Value {
                 "csrf": { "type": "apiKey", "in": "header", "name": "X-Contactd-Csrf",
                     "description": "The `csrfToken` of the session; not needed to read." },
             },
+            "parameters": {
+                "X-Request-Id": {
+                    "name": "X-Request-Id",
+                    "in": "header",
+                    "required": false,
+                    "description": "An id to find the request by. Every answer has it or, if it is not 1 to 128 visible ASCII characters, a new one.",
+                    "schema": { "type": "string" },
+                },
+            },
             "schemas": components,
         },
     })
@@ -136,6 +145,7 @@ fn parameters(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Vec<Value> 
             json!({ "name": name, "in": "header", "required": false, "description": says, "schema": schema }),
         );
     }
+    parameters.push(json!({ "$ref": "#/components/parameters/X-Request-Id" }));
     let Some(query) = endpoint.query else { return parameters };
     let query = query(schemas).to_value();
     let required = |name: &str| {

@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::post("/people/opt-out", needs, "optOut").does("Opt out a person, or a number or an address and, if wanted, the people who have it. It works also while the journal cannot be written.", opt_out),
         Endpoint::post("/opt-outs/withdraw", needs, "withdrawOptOut").does("Take an opt-out back.", withdraw),
-        Endpoint::post("/opt-outs/list", needs, "optOutList").does("Opt out a list: one profile URL, e-mail address or phone number on each line. A job does it.", list::opt_out_list)
+        Endpoint::post("/opt-outs/list", needs, "optOutList").does("Opt out a list: one profile URL, e-mail address or phone number on each line and, if wanted, the people who have them. A job does it.", list::opt_out_list)
             .takes_bytes("text/plain"),
     ]
 }
@@ -91,14 +91,14 @@ async fn opt_out(Call { api, who }: Call, Sent(sent): Sent<OptOutAsked>) -> Answ
 
 fn holders_unknown(error: &RefreshError) -> Refusal {
     tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
-    let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
-                   out themselves. Do it again.";
+    let message = "What was named is opted out. Who has these numbers and addresses could not be found out, so these people are \
+                   not opted out themselves. Do it again.";
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message)
 }
 
 fn uncertain() -> Refusal {
-    let message = "The opt-out is stored, but it is not certain that it is in force everywhere, and the people who have this number or \
-                   address are not all opted out themselves. Do it again.";
+    let message = "The opt-out is stored, but it is not certain that it is in force everywhere, and the people who have these numbers \
+                   and addresses are not all opted out themselves. Do it again.";
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message)
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::People);
     vec![
         Endpoint::post("/people/search", needs, "searchPeople").does("What is held about a person, or under a number or an address, and who received it. It is on record first.", search::search),
+        Endpoint::post("/people/find", needs, "findPeople").does("The profiles whose slug has parts of a name, such as `ada quell`. Who was found is on record first.", search::find),
         Endpoint::post("/people/report", needs, "reportPerson").does("The access report, for the person who asks. With `Accept: text/html`, as a page to send. It is on record first.", search::report)
             .answers_or::<ReportShown>("text/html"),
         Endpoint::post("/people/correct", needs, "correctDetail").does("Store a right number or address of a person, so that it is the one that is given out.", changes::correct)

@@ -45,6 +45,12 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
+    /// Nobody can log in.
+    pub(crate) fn no_user() -> Self {
+        let message = "There is no user yet. To make the first, run this on the server: contactd user create NAME --role admin";
+        Self::new(StatusCode::UNAUTHORIZED, "no_user", message)
+    }
+
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }

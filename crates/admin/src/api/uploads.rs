@@ -6,18 +6,18 @@ mod store;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::{Timestamp, recordable_file_name};
-use contactd_services::{FileShape, PreviewedRow};
+use contactd_services::{FileShape, Preview, ReadOptions};
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
-use crate::api::imports::{read_options, refused};
+use crate::api::extract::{Answer, Asked, Created, Json, Named, NewAnswer, Sent};
+use crate::api::imports::refused;
 use crate::api::permission::{Needs, Permission};
+use crate::api::reading::{Mapping, Reading};
 use crate::api::refusal::Refusal;
 use store::Upload;
 pub(crate) use store::Uploads;
@@ -79,9 +79,10 @@ struct ListedUpload {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ToPreview {
-    /// Which column each field is: `{"phone": "Mobile"}`. Only these columns are used. Without any, those whose name is a field.
+    /// Which column each field is: `{"phone": "Mobile", "phone:work": ["Office", "Front desk"]}`. Only these columns are used.
+    /// Without any, those whose name is a field.
     #[serde(default)]
-    mapping: BTreeMap<String, String>,
+    mapping: Mapping,
     /// The source of rows without one.
     source: Option<String>,
     /// The country of phone numbers without `+`, in two letters.
@@ -91,16 +92,26 @@ struct ToPreview {
     /// Reject details without a basis.
     #[serde(default)]
     require_basis: bool,
+    /// The encoding of a text file, such as `windows-1252`, if it is not to be detected.
+    encoding: Option<String>,
+    /// The sheet of a workbook, if it is not the first one.
+    sheet: Option<String>,
     /// Is accepted, because an import has it. It makes no difference here.
     #[serde(default)]
     #[expect(dead_code, reason = "a preview shows rows, and they are the same")]
     replace_source: bool,
 }
 
-/// The first rows of a file.
-#[derive(Serialize, JsonSchema)]
-struct Preview {
-    rows: Vec<PreviewedRow>,
+/// How a file is looked at.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FileAsked {
+    /// The sheet of a workbook, if it is not the first one.
+    #[serde(default)]
+    sheet: Option<String>,
+    /// The encoding of a text file, such as `windows-1252`, if it is not to be detected.
+    #[serde(default)]
+    encoding: Option<String>,
 }
 
 impl UploadShown {
@@ -127,7 +138,8 @@ async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadSh
         }
         Refusal::unwritable(&error, "this file")
     })?;
-    let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
+    let described =
+        api.services.imports.describe(&who.actor, &api.uploads.file(&upload), &ReadOptions::default()).await;
     match described {
         Ok(shape) => Ok(Created(UploadShown::new(upload, shape))),
         // Nothing can be done with a file that cannot be read.
@@ -150,9 +162,15 @@ async fn list(Call { api, who }: Call) -> Answer<UploadList> {
     Ok(Json(UploadList { uploads }))
 }
 
-async fn show(Call { api, who }: Call, Named(id): Named) -> Answer<UploadShown> {
+async fn show(
+    Call { api, who }: Call,
+    Named(id): Named,
+    Asked(asked): Asked<FileAsked>,
+) -> Answer<UploadShown> {
     let upload = api.uploads.find(&id, &who)?;
-    let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
+    let (sheet, encoding) = (asked.sheet.as_deref(), asked.encoding.as_deref());
+    let options = Reading { sheet, encoding, ..Reading::default() }.options()?;
+    let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload), &options).await;
     Ok(Json(UploadShown::new(upload, described.map_err(refused)?)))
 }
 
@@ -163,13 +181,20 @@ async fn delete(Call { api, who }: Call, Named(id): Named) -> Result<StatusCode,
 
 async fn preview(Call { api, who }: Call, Named(id): Named, Sent(sent): Sent<ToPreview>) -> Answer<Preview> {
     let upload = api.uploads.find(&id, &who)?;
-    let (source, region) = (sent.source.as_deref(), sent.region.as_deref());
-    let (date_format, needs_basis) = (sent.date_format.as_deref(), sent.require_basis);
-    let options = read_options(sent.mapping, source, region, date_format, needs_basis)?;
+    let reading = Reading {
+        mapping: sent.mapping,
+        source: sent.source.as_deref(),
+        region: sent.region.as_deref(),
+        date_format: sent.date_format.as_deref(),
+        needs_basis: sent.require_basis,
+        encoding: sent.encoding.as_deref(),
+        sheet: sent.sheet.as_deref(),
+    };
+    let options = reading.options()?;
     let file = api.uploads.file(&upload);
     let imports = &api.services.imports;
-    let rows = imports.preview(&who.actor, &file, &options, PREVIEWED, !who.sees_people()).await;
-    Ok(Json(Preview { rows: rows.map_err(refused)? }))
+    let preview = imports.preview(&who.actor, &file, &options, PREVIEWED, !who.sees_people()).await;
+    Ok(Json(preview.map_err(refused)?))
 }
 
 /// The name of a file: without directories and control characters, and not too long.

@@ -1,14 +1,16 @@
 //! Flags of commands that load, change and export data.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use contactd_core::{DateFormat, Kind, Label, Span, Timestamp};
+use contactd_import::Encoding;
 use contactd_services::{MaxRejects, defaults, parse_share, parse_source};
 
 use super::ServiceArgs;
 use super::values::{
-    parse_delimiter, parse_import, parse_kind, parse_label, parse_mapping, parse_region, parse_time,
+    parse_delimiter, parse_encoding, parse_import, parse_kind, parse_label, parse_mapping, parse_region,
+    parse_time,
 };
 
 /// The format of a file to import.
@@ -20,6 +22,8 @@ pub(crate) enum ImportFormat {
     Jsonl,
     /// Apache Parquet, with the columns of a CSV
     Parquet,
+    /// An Excel workbook, with the columns of a CSV in one of its sheets
+    Xlsx,
 }
 
 impl From<ImportFormat> for contactd_import::Format {
@@ -28,6 +32,7 @@ impl From<ImportFormat> for contactd_import::Format {
             ImportFormat::Csv => Self::Csv,
             ImportFormat::Jsonl => Self::Jsonl,
             ImportFormat::Parquet => Self::Parquet,
+            ImportFormat::Xlsx => Self::Xlsx,
         }
     }
 }
@@ -43,7 +48,7 @@ pub(crate) enum ExportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files of contact records, plain, .gz or .zst; - is standard input
+    /// Files of contact records: CSV, JSON lines, Parquet, .xlsx; plain, .gz or .zst; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The source of the records; a source in a row takes precedence
@@ -52,7 +57,8 @@ pub(crate) struct ImportArgs {
     /// The country of phone numbers without + in rows that name no region, such as US
     #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
-    /// The header of a column that has another name in the file, such as profileUrl="LinkedIn URL"
+    /// The header of a column that has another name in the file, such as profileUrl="LinkedIn URL"; several columns may be phone,
+    /// phone:work, email or email:work
     #[arg(long, value_name = "COLUMN=HEADER", value_parser = parse_mapping)]
     pub(crate) map: Vec<(String, String)>,
     /// The format of the files [default: detected from their content and name]
@@ -61,6 +67,12 @@ pub(crate) struct ImportArgs {
     /// What separates the columns of CSV files: one character, or the word tab [default: detected from the header]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
+    /// The encoding of text files, such as windows-1252 [default: detected, and named in the report]
+    #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
+    pub(crate) encoding: Option<Encoding>,
+    /// The sheet of .xlsx files [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sheet: Option<String>,
     /// The format of observedAt and expiresAt, if it is not RFC 3339, such as '%d.%m.%Y' or '%m/%d/%Y %H:%M'
     #[arg(long, value_name = "FORMAT", value_parser = DateFormat::parse)]
     pub(crate) date_format: Option<DateFormat>,
@@ -211,15 +223,28 @@ pub(crate) struct RemoveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnrichArgs {
-    /// A CSV with a column of profile URLs
-    #[arg(value_name = "IN.csv")]
+    /// A file with a column of profile URLs: CSV, JSON lines, Parquet or .xlsx
+    #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// The file to create: the same rows with what was found
-    #[arg(value_name = "OUT.csv")]
-    pub(crate) output: PathBuf,
+    /// The file to create: the same rows with what was found, in the format of the input unless it ends in .csv, .tsv, .jsonl,
+    /// .parquet or .xlsx
+    #[arg(value_name = "OUT", required_unless_present = "output_flag")]
+    output: Option<PathBuf>,
+    /// The same as OUT
+    #[arg(short = 'o', long = "output", value_name = "OUT", conflicts_with = "output")]
+    output_flag: Option<PathBuf>,
     /// The header of the column with the profile URLs
     #[arg(long, value_name = "HEADER", default_value = "profileUrl")]
     pub(crate) column: String,
+    /// What separates the columns of a CSV: one character, or the word tab [default: detected from the header]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
+    /// The encoding of a text file, such as windows-1252 [default: detected]
+    #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
+    pub(crate) encoding: Option<Encoding>,
+    /// The sheet of an .xlsx file [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sheet: Option<String>,
     /// Look up this kind only: phone or email [default: both]
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) only: Option<Kind>,
@@ -231,4 +256,11 @@ pub(crate) struct EnrichArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl EnrichArgs {
+    /// The file to create.
+    pub(crate) fn output(&self) -> &Path {
+        self.output.as_ref().or(self.output_flag.as_ref()).map_or(Path::new(""), PathBuf::as_path)
+    }
 }

@@ -22,7 +22,7 @@ pub(crate) struct SubjectArgs {
     /// An e-mail address; may be repeated
     #[arg(long)]
     pub(crate) email: Vec<String>,
-    /// A file with one URL, phone number or e-mail address per line; - is standard input
+    /// A file with one URL, phone number or e-mail address per line, or with columns of them; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) list: Option<PathBuf>,
     /// The case this is done for, to be recorded with it

@@ -1,6 +1,7 @@
 //! Parsers for values on the command line, and their error messages.
 
-use contactd_core::{COLUMNS, Kind, Label, RootKey, Timestamp};
+use contactd_core::{Kind, Label, RootKey, Timestamp};
+use contactd_import::{Encoding, Field, field_names};
 
 pub(super) fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
@@ -8,6 +9,12 @@ pub(super) fn parse_delimiter(text: &str) -> Result<u8, String> {
         [c] if (c.is_ascii_punctuation() || matches!(c, b'\t' | b' ')) && *c != b'"' => Ok(*c),
         _ => Err("write one character, such as ';' or '|', or the word tab".to_owned()),
     }
+}
+
+pub(super) fn parse_encoding(text: &str) -> Result<Encoding, String> {
+    Encoding::named(text).ok_or_else(|| {
+        "there is no such encoding; use a name such as utf-8, windows-1252, iso-8859-15, utf-16le or macintosh".to_owned()
+    })
 }
 
 pub(super) fn parse_import(text: &str) -> Result<i64, String> {
@@ -28,8 +35,8 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
 
 pub(super) fn parse_mapping(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((column, _)) if !COLUMNS.contains(&column) => {
-            Err(format!("there is no column {column}; the columns are {}", COLUMNS.join(", ")))
+        Some((column, _)) if Field::parse(column).is_none() => {
+            Err(format!("there is no column {column}; the columns are {}", field_names().join(", ")))
         }
         Some((column, header)) if !header.is_empty() => Ok((column.to_owned(), header.to_owned())),
         _ => Err("write it like profileUrl=\"LinkedIn URL\"".to_owned()),

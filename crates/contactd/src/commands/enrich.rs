@@ -1,4 +1,4 @@
-//! `contactd enrich`: reads a CSV and writes the same rows with what the service knows.
+//! `contactd enrich`: reads a file and writes the same rows with what the service knows.
 //!
 //! Every distinct URL is looked up once. Each answer is first written to a journal next to the output, so that
 //! an interrupted run continues where it stopped. The output gets its final name when it is complete, and the
@@ -45,15 +45,16 @@ struct Summary {
 }
 
 pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
-    if args.output.symlink_metadata().is_ok() {
-        bail!("{} exists; choose another file name, or move it away", args.output.display());
+    let output = args.output();
+    if output.symlink_metadata().is_ok() {
+        bail!("{} exists; choose another file name, or move it away", output.display());
     }
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind)).collect();
     let client = Client::new(&args.service)?;
-    let sheet = Sheet::open(&args.input, &args.column)?;
-    let urls = sheet.distinct_urls()?;
-    let mut journal = AnswerLog::open(&args.output, args.service.url.trim_end_matches('/'))?;
+    let sheet = Sheet::read(args)?;
+    let urls = &sheet.urls;
+    let mut journal = AnswerLog::open(output, args.service.url.trim_end_matches('/'))?;
     let questions: Vec<Question<'_>> = urls
         .iter()
         .flat_map(|url| kinds.iter().map(move |&kind| Question { url, kind }))
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     })?;
 
     let mut summary = Summary { distinct_urls: urls.len() as u64, asked, ..Summary::default() };
-    let rows = sheet.write(&args.output, &kinds, |kind, url| {
+    let rows = sheet.write(output, &kinds, |kind, url| {
         let finding = journal.looked_up(kind, url).cloned().unwrap_or(LookedUp {
             // Only an empty URL has no answer: it was never looked up.
             status: "invalid: empty".to_owned(),

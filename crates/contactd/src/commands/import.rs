@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use contactd_core::store::MOST_VALUES;
-use contactd_core::{Cancel, DiskBudget, Span, give_way_to_lookups};
+use contactd_core::{Cancel, Span, give_way_to_lookups};
 use contactd_import::{FileError, Files, Input, Rejects};
 use contactd_import::{ReadOptions, RejectedRow};
-use contactd_services::{ImportOptions, ImportReport, RefusedProfile};
+use contactd_services::{ImportOptions, ImportReport, RefusedProfile, SimilarSource};
 
 use crate::cli::ImportArgs;
 use crate::context::Context;
@@ -18,13 +18,13 @@ use crate::progress::Working;
 use crate::{control, output};
 
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    refuse_double_mapping(args)?;
+    let reading = read_options(args);
+    reading.check_mapping().map_err(|error| Misuse(error.to_string()))?;
     if control::is_served(&context.dir) {
         give_way_to_lookups();
     }
     let cancel = cancel_on_ctrl_c();
-    let mut files =
-        files(args, context.services.imports.disk()).map_err(|error| advice::advised_file(&error))?;
+    let mut files = files(args, reading, context).map_err(|error| advice::advised_file(&error))?;
     let options = ImportOptions {
         replace_source: args.replace_source,
         allow_empty: args.allow_empty,
@@ -70,6 +70,17 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
             output::counted(removed, "detail")
         ));
     }
+    for SimilarSource { source, known } in &report.similar_sources {
+        output::words(format_args!(
+            "contactd: source {source} is new; did you mean {known}?{}",
+            report
+                .id
+                .map(|id| format!(
+                    " Then undo this (contactd imports undo {id}) and import again with --source {known}"
+                ))
+                .unwrap_or_default()
+        ));
+    }
     for source in &report.replaced_nothing {
         output::words(format_args!("contactd: source {source} held nothing before, so nothing was replaced"));
     }
@@ -106,13 +117,21 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn files(args: &ImportArgs, disk: DiskBudget) -> Result<Files, FileError> {
+fn files(args: &ImportArgs, options: ReadOptions, context: &Context) -> Result<Files, FileError> {
+    let data = context.dir.path();
+    let beside = data.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let rejects = match &args.rejects {
         None if args.dry_run => Rejects::nowhere(),
-        chosen => Rejects::to(chosen.clone(), &args.files)?,
+        // A service's account can often write nowhere but to its data directory.
+        chosen => Rejects::to(chosen.clone(), &args.files, vec![beside.to_owned(), data.to_owned()])?,
     };
     let inputs = args.files.iter().cloned().map(Input::File).collect();
-    let options = ReadOptions {
+    let disk = context.services.imports.disk();
+    Ok(Files::new(inputs, args.format.map(Into::into), options, disk, rejects))
+}
+
+fn read_options(args: &ImportArgs) -> ReadOptions {
+    ReadOptions {
         source: args.source.clone(),
         region: args.region.clone(),
         mapping: args.map.clone(),
@@ -120,17 +139,8 @@ fn files(args: &ImportArgs, disk: DiskBudget) -> Result<Files, FileError> {
         delimiter: args.delimiter,
         date_format: args.date_format.clone(),
         needs_basis: args.require_basis,
-    };
-    Ok(Files::new(inputs, args.format.map(Into::into), options, disk, rejects))
-}
-
-fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {
-    let is_double = |(at, (column, _)): &(usize, &(String, String))| {
-        args.map[..*at].iter().any(|(other, _)| other == column)
-    };
-    match args.map.iter().enumerate().find(is_double) {
-        Some((_, (column, _))) => Err(Misuse(format!("--map names {column} twice; name it once")).into()),
-        None => Ok(()),
+        encoding: args.encoding,
+        sheet: args.sheet.clone(),
     }
 }
 

@@ -1,11 +1,12 @@
 //! `contactd suppress`, `contactd unsuppress`
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use contactd_core::{SubjectList, SubjectName, SubjectNameError, subject_lines};
+use contactd_core::{SubjectName, SubjectNameError};
 use contactd_services::views::HolderView;
 use contactd_services::{Approval, OnFile, OptOutError, OptOutOptions, OptedOut};
 use serde::Serialize;
@@ -138,8 +139,14 @@ fn read(context: &Context, args: &SubjectArgs) -> anyhow::Result<(Vec<SubjectNam
         take(number, format!("--email {number}"), SubjectName::email(text));
     }
     if let Some(file) = &args.list {
-        for (line, text) in subject_lines(&read_list(file)?) {
-            take(line, format!("line {line}"), SubjectName::recognize(&text, &context.networks));
+        let list = context.services.opt_outs.read_list(open_list(file)?);
+        let list = list.with_context(|| format!("cannot read {}", file.display()))?;
+        if !list.columns.is_empty() {
+            output::words(format_args!("read from {}: {}", file.display(), list.columns.join(", ")));
+        }
+        list.named.into_iter().for_each(|name| take(0, String::new(), Ok(name)));
+        for (line, error) in list.rejected {
+            take(line, format!("line {line}"), Err(error));
         }
     }
     Ok((named, rejected))
@@ -204,19 +211,13 @@ fn name_unknown(error: OptOutError) -> anyhow::Error {
     anyhow::anyhow!("nothing was changed: not on file: {}", named.join(", "))
 }
 
-/// The bytes of a list; `-` is standard input.
-fn read_list(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut list = Vec::new();
+/// Opens a list; `-` is standard input.
+fn open_list(file: &Path) -> anyhow::Result<Box<dyn Read>> {
     if file == Path::new("-") {
-        io::stdin().lock().read_to_end(&mut list)?;
-    } else {
-        if file.is_dir() {
-            bail!("{} is a directory; choose a file", file.display());
-        }
-        list = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        return Ok(Box::new(io::stdin()));
     }
-    if !SubjectList::is_text(&list) {
-        bail!("{} is compressed or not UTF-8; unpack it, or save it as UTF-8 text", file.display());
+    if file.is_dir() {
+        bail!("{} is a directory; choose a file", file.display());
     }
-    Ok(list)
+    Ok(Box::new(File::open(file).with_context(|| format!("cannot read {}", file.display()))?))
 }

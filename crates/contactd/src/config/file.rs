@@ -75,6 +75,8 @@ pub(crate) struct Limits {
     pub(crate) connections: Option<AtLeast<1>>,
     pub(crate) in_flight: Option<AtLeast<1>>,
     pub(crate) body_bytes: Option<AtLeast<16>>,
+    pub(crate) batch: Option<AtLeast<1>>,
+    pub(crate) batch_bytes: Option<AtLeast<16>>,
     pub(crate) head_bytes: Option<AtLeast<512>>,
     pub(crate) profile_url_chars: Option<AtLeast<16>>,
     pub(crate) head_timeout: Option<Span>,

@@ -24,7 +24,7 @@ fn blocks() -> Vec<Block> {
         let (language, code) = block.split_once('\n').expect("a language");
         assert!(between.starts_with('\n'), "a fence that does not end after {language}");
         match language {
-            "sh" | "python" => blocks.push(Block { language, code, prints: "" }),
+            "sh" | "python" | "javascript" => blocks.push(Block { language, code, prints: "" }),
             "text" => blocks.last_mut().expect("code before text").prints = code,
             // What the test itself does instead.
             "console" => assert!(code.contains("serve --demo"), "{code}"),
@@ -38,17 +38,21 @@ fn blocks() -> Vec<Block> {
 fn run(demo: &Demo, dir: &Path, block: &Block, token: &str) -> String {
     let address = demo.address.to_string();
     let code = block.code.replace(ADDRESS, &address);
-    let (program, flag) = if block.language == "sh" { ("sh", "-ec") } else { ("python3", "-c") };
-    if let Some(name) =
-        code.lines().next().and_then(|line| line.strip_prefix("# ")).filter(|name| name.ends_with(".py"))
-    {
+    let (program, flags): (_, &[&str]) = match block.language {
+        "sh" => ("sh", &["-ec"]),
+        "python" => ("python3", &["-c"]),
+        _ => ("node", &["--input-type=module", "-e"]),
+    };
+    let first = code.lines().next().unwrap_or_default().trim_start_matches(['#', '/', ' ']);
+    if let Some(name) = Some(first).filter(|name| name.ends_with(".py") || name.ends_with(".mjs")) {
         std::fs::write(dir.join(name), &code).expect("writes");
     }
     // The page calls contactd by its name.
     let bin = Path::new(env!("CARGO_BIN_EXE_contactd")).parent().expect("a directory").display();
     let run = if program == "sh" { format!("PATH='{bin}':$PATH\n{code}") } else { code.clone() };
     let output = Command::new(program)
-        .args([flag, &run])
+        .args(flags)
+        .arg(&run)
         .env("CONTACTD_DATA", demo.site.data())
         .env("CONTACTD_TOKEN", token)
         .env("no_proxy", "*")
@@ -66,21 +70,22 @@ fn every_block_of_the_page_runs_and_prints_what_the_page_says() {
     let dir = tempfile::tempdir().expect("a directory");
     let blocks = blocks();
     let count = |language: &str| blocks.iter().filter(|block| block.language == language).count();
-    assert_eq!((count("sh"), count("python")), (8, 3));
+    assert_eq!((count("sh"), count("python"), count("javascript")), (8, 3, 2));
     for block in &blocks {
         assert_eq!(run(&demo, dir.path(), block, &demo.token).trim_end(), block.prints, "{}", block.code);
     }
 
-    // The client waits for a rate, and gives up on a quota.
-    let uses_client =
-        blocks.iter().find(|block| block.code.contains("from contacts import")).expect("a block");
-    let slow = demo.site.token(&["--rate", "2/s", "--burst", "1"]);
-    assert_eq!(run(&demo, dir.path(), uses_client, &slow).trim_end(), uses_client.prints);
-    let used_up = demo.site.token(&["--quota", "0/day"]);
-    let printed = run(&demo, dir.path(), uses_client, &used_up);
-    assert_eq!(printed.matches("429 quota_exceeded, request ").count(), 4, "{printed}");
-    let printed = run(&demo, dir.path(), uses_client, "ctd_mistyped");
-    let refused =
-        "401 no_authorization_found (Bearer error=\"invalid_token\", error_description=\"unknown\")\n";
-    assert_eq!(printed, refused.repeat(4));
+    // The clients wait for a rate, and give up on a quota.
+    for import in ["from contacts import", "from './contacts.mjs'"] {
+        let uses_client = blocks.iter().find(|block| block.code.contains(import)).expect("a block");
+        let slow = demo.site.token(&["--rate", "2/s", "--burst", "1"]);
+        assert_eq!(run(&demo, dir.path(), uses_client, &slow).trim_end(), uses_client.prints);
+        let used_up = demo.site.token(&["--quota", "0/day"]);
+        let printed = run(&demo, dir.path(), uses_client, &used_up);
+        assert_eq!(printed.matches("429 quota_exceeded, request ").count(), 4, "{printed}");
+        let printed = run(&demo, dir.path(), uses_client, "ctd_mistyped");
+        let refused =
+            "401 no_authorization_found (Bearer error=\"invalid_token\", error_description=\"unknown\")\n";
+        assert_eq!(printed, refused.repeat(4));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::console::log_in;
 use crate::demo::Demo;
 use crate::fixture::{ADA, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
@@ -67,6 +68,26 @@ fn metrics_count_by_operation_and_outcome() {
     }
 }
 
+/// In a new directory, with the console open at the end.
+#[test]
+fn the_commands_under_use_it_in_the_readme_work() {
+    let (_, text) =
+        include_str!("../../../../README.md").split_once("## Use it\n\n```sh\n").expect("a section");
+    let (block, _) = text.split_once("```").expect("an end");
+    let site = Site::empty();
+    let people = site.file("people.csv", include_str!("../../../../fixtures/people.csv"));
+    let block = block.replace("people.csv", &people);
+    let mut commands: Vec<Vec<&str>> = block
+        .lines()
+        .map(|line| line.split(['#', '>']).next().unwrap_or_default().split_whitespace().skip(1).collect())
+        .collect();
+    assert_eq!(commands.pop(), Some(vec!["serve"]));
+    let said: Vec<String> = commands.iter().map(|command| site.ok(command)).collect();
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &said[1], ADA).status, 200);
+    assert_eq!(log_in(&service, "ada", &said[2]).status, 200);
+}
+
 #[test]
 fn a_demo_prints_commands_that_work() {
     let site = Site::embedded();
@@ -81,6 +102,9 @@ fn a_demo_prints_commands_that_work() {
         ]
     );
     assert!(demo.run(2).contains("x-invalid-reason: not_person"), "{}", demo.run(2));
+    assert!(demo.commands[3].starts_with("python3 ") && demo.commands[4].starts_with("node "));
+    let found = demo.run(0);
+    assert_eq!([demo.run(3).trim_end(), demo.run(4).trim_end()], [found.as_str(); 2]);
     for left in ["contactd-data", "real", "data"] {
         assert!(!demo.site.path(left).exists(), "a demo leaves no files");
     }

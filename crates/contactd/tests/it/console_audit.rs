@@ -190,7 +190,10 @@ fn a_proof_made_by_the_api_is_accepted_by_the_command() {
     assert_has(&job, json!({ "kind": "proof", "state": "done", "hasFile": true }));
     let path = format!("/jobs/{}/file", job["id"].as_str().expect("an id"));
     let file = auditor.download(&path);
-    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"proof.jsonl\""));
+    assert_eq!(
+        file.header("content-disposition"),
+        Some("attachment; filename=\"proof-of-the-journal.jsonl\"")
+    );
     assert_eq!(job["result"]["bytes"], file.body.len());
     let (site, root) = (&service.site, service.site.ok(&["audit", "root"]));
     let proof = site.file("proof.jsonl", &file.body);

@@ -61,7 +61,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     assert_eq!(sent["encoding"], "UTF-16LE");
     assert_eq!(
         sent["columns"][1],
-        json!({ "name": "Mobil", "field": null, "samples": ["(415) 555-0150", "call me", "+14155550152"] })
+        json!({ "name": "Mobil", "field": null, "suggested": "phone", "samples": ["(415) 555-0150", "call me", "+14155550152"] })
     );
     assert_eq!(operator.get(&format!("/uploads/{id}")).json(), sent, "also after a reload");
 
@@ -81,6 +81,10 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
                 "profileUrl": "https://www.linkedin.com/in/cy-quell-88bb", "phone": "call me", "email": "cy@example.com",
                 "observedAt": "04.05.2026",
             },
+            "stored": {
+                "profileUrl": "https://linkedin.com/in/cy-quell-88bb", "email": "cy@example.com",
+                "observedAt": "2026-05-04T00:00:00Z",
+            },
             "verdict": "loaded in part",
             "reasons": [{ "column": "phone", "reason": "phone_letters" }],
         })
@@ -91,6 +95,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     asked["upload"] = json!(id);
     asked["requireBasis"] = json!(false);
     asked["replaceSource"] = json!(false);
+    asked["remember"] = json!(false);
     asked["dryRun"] = json!(true);
     let checked = operator.job("/imports", &asked);
     let mut expected = asked.clone();
@@ -398,4 +403,54 @@ fn an_uploaded_file_is_deleted_after_a_day_and_one_without_a_record_at_the_next_
     assert_eq!(uploaded(&service.site), [dir.join(kept.as_str().expect("an id"))]);
     assert_eq!(operator.get(&format!("/uploads/{}", kept.as_str().expect("an id"))).json(), sent);
     assert_eq!(operator.get(&format!("/uploads/{}", old.as_str().expect("an id"))).status, 404);
+}
+
+#[test]
+fn a_preview_shows_what_would_be_stored_and_a_mapping_is_remembered_with_its_source() {
+    let service = Site::with_people().serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let csv = "Profil;Mobil;Büro;Stand\r\nlinkedin.com/in/Bo-Quell-77aa/;0664 123456;01 234567890;1.5.2026\r\n\
+        linkedin.com/in/cy-quell-88bb;0650 123456;;\r\nlinkedin.com/in/di-quell-99cc;0676 123456;;\r\n";
+    let sent = upload(&operator, "Kunden.csv", csv);
+    let suggested = |at: usize| sent["columns"][at]["suggested"].as_str();
+    assert_eq!([0, 1, 2, 3].map(suggested), [Some("profileUrl"), Some("phone"), None, Some("observedAt")]);
+    let id = sent["id"].as_str().expect("an id").to_owned();
+    let mut asked = json!({
+        "mapping": { "profileUrl": "Profil", "phone": ["Mobil"], "phone:work": "Büro", "observedAt": "Stand" },
+        "source": "kunden", "region": "AT", "dateFormat": "%d.%m.%Y",
+    });
+    let preview = operator.post(&format!("/uploads/{id}/preview"), &asked).json();
+    assert_eq!(preview["otherCountries"], json!([]));
+    assert_has(
+        &preview["rows"][0],
+        json!({
+            "verdict": "loaded",
+            "values": { "profileUrl": "linkedin.com/in/Bo-Quell-77aa/", "phone": "0664 123456", "phone:work": "01 234567890", "observedAt": "1.5.2026" },
+            "stored": { "profileUrl": "https://linkedin.com/in/bo-quell-77aa", "phone": "+43664123456", "phone:work": "+431234567890", "observedAt": "2026-05-01T00:00:00Z" },
+        }),
+    );
+    asked["region"] = json!("AU");
+    let preview = operator.post(&format!("/uploads/{id}/preview"), &asked).json();
+    assert_eq!(preview["otherCountries"][0], "AT", "{preview:#}");
+
+    asked["region"] = json!("AT");
+    asked["upload"] = json!(id);
+    asked["remember"] = json!(true);
+    let imported = operator.job("/imports", &asked);
+    assert_has(&imported, json!({ "state": "done", "/result/rejected": 0 }));
+    let sources = operator.get("/sources").json();
+    assert_eq!(
+        sources["sources"],
+        json!([
+            { "name": "kunden", "reading": {
+                "mapping": { "profileUrl": ["Profil"], "phone": ["Mobil"], "phone:work": ["Büro"], "observedAt": ["Stand"] },
+                "region": "AT", "dateFormat": "%d.%m.%Y", "requireBasis": false,
+            } },
+            { "name": "crm", "reading": null },
+        ])
+    );
+    asked["source"] = json!("kundn");
+    asked["dryRun"] = json!(true);
+    let checked = operator.job("/imports", &asked);
+    assert_eq!(checked["result"]["similarSources"], json!([{ "source": "kundn", "known": "kunden" }]));
 }

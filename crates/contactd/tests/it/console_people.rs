@@ -61,6 +61,43 @@ fn of_an_address_that_twelve_people_have_a_search_shows_all_and_a_report_only_th
 }
 
 #[test]
+fn people_are_found_by_parts_of_their_names_and_it_is_on_record_with_whom_it_showed() {
+    let site = Site::empty();
+    let rows = |slugs: &[&str]| -> String {
+        slugs.iter().map(|slug| format!("https://www.linkedin.com/in/{slug},{slug}@example.com\n")).collect()
+    };
+    let many: Vec<String> = (100..160).map(|number| format!("nuvel-{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let people = rows(&["ada-quell-1a2b3c", "quell-bo", "kaethe-mueller"]) + &rows(&many);
+    let escaped = "https://www.linkedin.com/in/k%C3%A4the-m%C3%BCller,kaethe@example.com\n";
+    site.import("crm", format!("profileUrl,email\n{people}{escaped}"));
+    let service = site.serve();
+    for role in ["admin", "privacy"] {
+        let api = AdminApi::with_role(&service, role);
+        let find = |name: &str| api.post("/people/find", &json!({ "name": name, "ticket": "DSR-9" })).json();
+        assert_eq!(find("Quell ADA"), json!({ "profiles": [ADA_CANONICAL], "isComplete": true }));
+        let mueller =
+            ["https://linkedin.com/in/k%C3%A4the-m%C3%BCller", "https://linkedin.com/in/kaethe-mueller"];
+        assert_eq!(find("Käthe Müller"), json!({ "profiles": mueller, "isComplete": true }));
+        assert_eq!(find("nobody"), json!({ "profiles": [], "isComplete": true }));
+        let some = find("nuvel");
+        assert_eq!(
+            (some["profiles"].as_array().map(Vec::len), &some["isComplete"]),
+            (Some(50), &json!(false))
+        );
+        let short = api.post("/people/find", &json!({ "name": "q." }));
+        let message =
+            "This is too short. Type at least two letters or digits of the name in the profile URL.";
+        short.refuses(400, "invalid_request", message);
+        let about = service.site.events(&["--profile", ADA, "--actor", role]);
+        let entries: Vec<_> =
+            about.iter().map(|entry| (&entry["operation"], &entry["counts"], &entry["ticket"])).collect();
+        assert_eq!(entries, [(&json!("subject search"), &json!({ "profiles": 1 }), &json!("DSR-9"))]);
+        assert_eq!(service.site.events(&["--actor", role, "--operation", "subject search"]).len(), 4);
+    }
+}
+
+#[test]
 fn opt_outs_work_while_the_journal_cannot_be_written_and_nobody_is_shown() {
     let faulty = Faulty::start("os");
     let privacy = AdminApi::with_role(&faulty.service, "privacy");
@@ -70,6 +107,7 @@ fn opt_outs_work_while_the_journal_cannot_be_written_and_nobody_is_shown() {
                     work. Ask the operator to look at the log of the server." });
     for (path, body) in [
         ("/people/search", json!({ "q": ADA })),
+        ("/people/find", json!({ "name": "ada quell" })),
         ("/people/report", json!({ "q": ADA_EMAIL })),
         ("/people/erase", json!({ "q": ADA, "dryRun": true })),
     ] {
@@ -142,7 +180,7 @@ fn the_report_is_also_a_page_that_runs_nothing() {
         Request::lookup(&format!("{BASE}/people/report"), json!({ "q": ADA, "ticket": "T-8" }).to_string());
     let page = privacy.send(asked.clone().header("Accept", "text/html"));
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    assert_eq!(page.header("content-disposition"), Some("attachment; filename=\"report.html\""));
+    assert_eq!(page.header("content-disposition"), Some("attachment; filename=\"access-report-T-8.html\""));
     assert_eq!(
         page.header("content-security-policy"),
         Some("default-src 'none'; style-src 'unsafe-inline'; sandbox")
@@ -169,7 +207,10 @@ fn a_list_is_opted_out_by_a_job_and_says_what_it_could_not_read() {
     let list = format!("# opt-outs of May\n{ADA_EMAIL}\n\nsomebody\n{NOBODY}\n415 555 0123\n");
     let started = privacy.post_text("/opt-outs/list?ticket=T-7", &list);
     let ended = privacy.ended(&started);
-    assert_has(&ended, json!({ "kind": "optOuts", "state": "done", "input": { "ticket": "T-7" } }));
+    assert_has(
+        &ended,
+        json!({ "kind": "optOuts", "state": "done", "input": { "ticket": "T-7", "person": false } }),
+    );
     assert_eq!(
         ended["result"],
         json!({ "changed": 2, "inForce": true, "isOnRecord": true, "read": 4, "already": 0, "notOnFile": 1,
@@ -180,13 +221,20 @@ fn a_list_is_opted_out_by_a_job_and_says_what_it_could_not_read() {
             "moreRejected": 0, "holders": [{ "profileUrl": ADA_CANONICAL, "stillDisclosed": 3 }], "moreHolders": 0 })
     );
     assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ada.old@example.com", "the other one");
+    let whole =
+        privacy.ended(&privacy.post_text("/opt-outs/list?person=true", &format!("{ADA_EMAIL}\n{NOBODY}\n")));
+    assert_has(
+        &whole,
+        json!({ "state": "done", "/result/changed": 1, "/result/already": 2, "/result/holders": [], "/result/notOnFile": 1 }),
+    );
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404, "and so is everything else of theirs");
     for (body, message) in [
         ("", "The list is empty. Send one profile URL, e-mail address or phone number on each line."),
         (
             "# nobody\n",
             "The list is empty. Send one profile URL, e-mail address or phone number on each line.",
         ),
-        ("a\0d\0a\0", "The list is compressed or not UTF-8. Unpack it, or save it as UTF-8 text."),
+        ("a\0d\0a\0", "The list is not text; save it as UTF-8 text, CSV or .xlsx."),
     ] {
         let refused = privacy.post_text("/opt-outs/list", body);
         refused.refuses(400, "invalid_request", message);

@@ -41,6 +41,9 @@ const RECORDED: [&str; 27] = [
     "user role",
 ];
 
+/// What the console calls operations.
+const WORDS: &str = include_str!("../../../admin/assets/console/operations.js");
+
 #[test]
 fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     let service = Site::with_people().serve();
@@ -117,6 +120,9 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     let found: BTreeSet<&str> =
         lines.iter().map(|line| line["operation"].as_str().expect("a name")).collect();
     assert_eq!(found, BTreeSet::from(RECORDED));
+    for operation in found {
+        assert!(WORDS.contains(&format!("['{operation}', '")), "the console has no words for {operation}");
+    }
     let tokens = service.site.list(&["admin-token", "list"]);
     let actor = format!("admin ({})", tokens[0]["id"].as_str().expect("an id"));
     for line in &lines {

@@ -19,7 +19,10 @@ fn preflight(path: &str, origin: &str) -> Request {
 /// The headers that a browser looks at.
 fn cors_headers(reply: &Reply) -> Vec<(&str, &str)> {
     let all = reply.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    all.filter(|(name, _)| name.starts_with("access-control") || *name == "vary").collect()
+    let is_of_cors = |&(name, value): &(&str, &str)| {
+        name.starts_with("access-control") || (name == "vary" && value != "Accept-Encoding")
+    };
+    all.filter(is_of_cors).collect()
 }
 
 fn on_every_answer(origin: &str) -> Vec<(&str, &str)> {

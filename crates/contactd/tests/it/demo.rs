@@ -47,7 +47,8 @@ impl Demo {
         });
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let printed = stdout.by_ref().map_while(Result::ok);
-        let commands: Vec<String> = printed.filter(|line| line.starts_with("curl ")).take(3).collect();
+        let shown = printed.take_while(|line| !line.starts_with("# The console"));
+        let commands: Vec<String> = shown.filter(|line| !line.starts_with('#')).collect();
         let (_, rest) = commands.first().and_then(|line| line.split_once("Bearer ")).expect("a token");
         let token = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         let address = address.expect("the demo starts");

@@ -1,22 +1,28 @@
 //! The API description and the documentation page, as served.
 
+use contactd_contract::openapi;
+
 use crate::demo::Demo;
-use crate::http::Request;
+use crate::http::{Reply, Request};
 use crate::service::{Service, Site};
 
 #[test]
-fn the_description_is_served_in_both_forms() {
+fn each_version_of_the_description_is_served_in_both_forms() {
     let (service, _) = Service::with_people();
-    let json = service.send(&Request::get("/openapi.json"));
-    assert_eq!((json.status, json.header("content-type")), (200, Some("application/json")));
-    assert_eq!(json.body, contactd_contract::openapi::JSON);
-    assert_eq!(
-        (json.json()["openapi"].as_str(), json.json()["info"]["version"].as_str()),
-        (Some("3.1.0"), Some("1.0.0"))
-    );
-    let yaml = service.send(&Request::get("/openapi.yaml"));
-    assert_eq!((yaml.status, yaml.header("content-type")), (200, Some("application/yaml")));
-    assert_eq!(yaml.body, contactd_contract::openapi::YAML);
+    for (name, version, document) in
+        [("openapi", "1.0.0", openapi::V1_0), ("openapi-1.1", "1.1.0", openapi::V1_1)]
+    {
+        let json = service.send(&Request::get(&format!("/{name}.json")));
+        assert_eq!((json.status, json.header("content-type")), (200, Some("application/json")));
+        assert_eq!(json.body, document.json);
+        assert_eq!(
+            (json.json()["openapi"].as_str(), json.json()["info"]["version"].as_str()),
+            (Some("3.1.0"), Some(version))
+        );
+        let yaml = service.send(&Request::get(&format!("/{name}.yaml")));
+        assert_eq!((yaml.status, yaml.header("content-type")), (200, Some("application/yaml")));
+        assert_eq!(yaml.body, document.yaml);
+    }
 }
 
 #[test]
@@ -44,7 +50,7 @@ fn the_server_of_the_description_is_the_public_url_if_there_is_one() {
 #[test]
 fn a_demo_answers_every_example_of_its_description_as_the_description_says() {
     let demo = Demo::start_with_public_url("");
-    let document = demo.send(&Request::get("/openapi.json")).json();
+    let document = demo.send(&Request::get("/openapi-1.1.json")).json();
     assert_eq!(document["servers"][0]["url"], format!("http://{}", demo.address));
     let mut sent = 0;
     for (path, operations) in document["paths"].as_object().expect("paths") {
@@ -73,7 +79,7 @@ fn a_demo_answers_every_example_of_its_description_as_the_description_says() {
             }
         }
     }
-    assert_eq!(sent, 6);
+    assert_eq!(sent, 8);
 }
 
 #[test]
@@ -94,6 +100,38 @@ fn the_page_loads_nothing_from_other_hosts() {
         service.send(&Request::get("/docs/style.css")).header("content-type"),
         Some("text/css; charset=utf-8")
     );
+}
+
+/// What a browser loads before it shows the page: it gets each file compressed once, and then only hears that nothing has changed.
+#[test]
+fn the_page_is_compressed_and_browsers_keep_it() {
+    let (service, _) = Service::with_people();
+    let files = ["/docs", "/docs/style.css", "/docs/app.js", "/openapi.json"];
+    let weight = weight_of_kept(&files, |request| service.send(request));
+    assert!(weight < 40_000, "{weight} bytes");
+}
+
+/// Fails unless these files are compressed for who accepts that, and kept. Gives their length as they are sent.
+pub(crate) fn weight_of_kept(files: &[&str], send: impl Fn(&Request) -> Reply) -> usize {
+    let mut weight = 0;
+    for path in files {
+        let (plain, packed) =
+            (Request::get(path), Request::get(path).header("Accept-Encoding", "gzip, deflate, br"));
+        let (plain, packed) = (send(&plain), send(&packed));
+        let codings = (plain.header("content-encoding"), packed.header("content-encoding"));
+        assert_eq!((codings, &packed.body), ((None, Some("gzip")), &plain.body), "{path}");
+        assert_eq!(
+            packed.header("vary").map(str::to_lowercase).as_deref(),
+            Some("accept-encoding"),
+            "{path}"
+        );
+        weight += packed.sent_length();
+        let tag = packed.header("etag").expect("a tag");
+        let again = send(&Request::get(path).header("Accept-Encoding", "gzip").header("If-None-Match", tag));
+        assert_eq!((again.status, again.header("etag"), again.body.as_str()), (304, Some(tag), ""), "{path}");
+        assert_eq!(send(&Request::get(path).header("If-None-Match", "\"old\"")).status, 200, "{path}");
+    }
+    weight
 }
 
 #[test]

@@ -28,6 +28,7 @@ const EMBEDDED_ONLY: &[(&str, &str)] = &[
     ("proof::a_changed_index", INDEX),
     ("questions::without_an_index", INDEX),
     ("console_audit::a_journal_that_somebody_changed", INDEX),
+    ("limits::a_server_that_is_killed_while", INDEX),
     ("console_overview::in_a_cluster", "it makes its own databases"),
     ("console_overview::the_system_page", "without a cluster there are no nodes"),
     ("audit::keys_may_come_from", KEYS),

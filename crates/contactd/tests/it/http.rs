@@ -15,6 +15,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     /// Names in lower case, sorted; `date` is checked and left out.
     pub(crate) headers: Vec<(String, String)>,
+    /// Unpacked, if it was compressed.
     pub(crate) body: String,
 }
 
@@ -32,6 +33,11 @@ impl Reply {
 
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {:?}", self.body))
+    }
+
+    /// The length of the body as it was sent: it may be compressed.
+    pub(crate) fn sent_length(&self) -> usize {
+        self.header("content-length").and_then(|length| length.parse().ok()).expect("a length")
     }
 
     /// The code in the body.
@@ -196,13 +202,22 @@ impl<S: Read + Write> Connection<S> {
         if self.unread.len() < head + length {
             return None;
         }
-        let body = String::from_utf8(self.unread[head..head + length].to_vec()).expect("UTF-8");
+        let is_packed = found.iter().any(|(name, coding)| name == "content-encoding" && coding == "gzip");
+        let body = &self.unread[head..head + length];
+        let body = if is_packed { unpacked(body) } else { body.to_vec() };
+        let body = String::from_utf8(body).expect("UTF-8");
         self.unread.drain(..head + length);
         let has_date = found.iter().any(|(name, _)| name == "date");
         assert!(has_date || status == 100, "a reply without a date");
         found.retain(|(name, _)| name != "date");
         Some(Reply { status, headers: found, body })
     }
+}
+
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut plain).expect("gzip");
+    plain
 }
 
 /// A request under construction.

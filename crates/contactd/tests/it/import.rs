@@ -184,3 +184,28 @@ fn parquet_means_the_same_as_csv_and_null_is_empty() {
         site.run_with(&["import", "-", "--source", "broken"], &file[..cut], &[]).mentions(1, "Parquet");
     }
 }
+
+#[test]
+fn rejected_rows_are_beside_the_data_directory_if_the_working_directory_cannot_be_written_to() {
+    let site = Site::embedded();
+    let mut import = site.command();
+    import.args(["import", "-", "--source", "crm", "--max-rejects", "100%"]).current_dir("/proc");
+    let rows = site.file("rows.csv", format!("profileUrl,phone\n{ADA},{ADA_PHONE}\n{EVE},call me\n"));
+    let output = import.stdin(std::fs::File::open(rows).expect("opens")).output().expect("runs");
+    let kept = site.place("stdin.rejects.csv");
+    crate::service::Output::from(output)
+        .mentions(0, format!("the rejected rows are in {kept}; correct them there"));
+    assert!(std::fs::read_to_string(kept).expect("written").contains("call me"));
+}
+
+#[test]
+fn a_source_that_is_nearly_called_like_a_known_one_is_asked_about() {
+    let site = Site::with_people();
+    let again = |source: &str, flags: &[&str]| {
+        site.run_with(&[&["import", "-", "--source", source], flags].concat(), PEOPLE, &[])
+    };
+    again("crn", &["--dry-run"]).mentions(0, "contactd: source crn is new; did you mean crm?\n");
+    again("CRM", &[]).mentions(0, "source CRM is new; did you mean crm? Then undo this (contactd imports undo 2) and import again with --source crm\n");
+    assert!(!again("partner", &[]).stderr.contains("did you mean"));
+    assert!(!again("crm", &[]).stderr.contains("did you mean"));
+}

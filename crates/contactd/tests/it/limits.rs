@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fixture::{ADA, NOBODY};
 use crate::http::{Connection, Reply, Request, profile_body};
+use crate::progress::busy;
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
 fn limits(reply: &Reply) -> (Option<&str>, Option<&str>) {
@@ -57,7 +58,7 @@ fn a_quota_counts_hits_and_never_misses_or_refusals() {
 fn use_up(service: &Service, tokens: &[&str]) -> u64 {
     let mut answered = 0;
     for token in tokens.iter().cycle() {
-        match service.look_up(PHONE, token, ADA).status {
+        match counted(service, token).status {
             200 => answered += 1,
             429 => return answered,
             status => panic!("{status}"),
@@ -68,7 +69,32 @@ fn use_up(service: &Service, tokens: &[&str]) -> u64 {
 
 fn use_some(service: &Service, token: &str, times: u64) {
     for _ in 0..times {
-        assert_eq!(service.look_up(PHONE, token, ADA).status, 200);
+        assert_eq!(counted(service, token).status, 200);
+    }
+}
+
+/// Looks up; again if it is still counted what a killed server used.
+fn counted(service: &Service, token: &str) -> Reply {
+    loop {
+        let reply = service.look_up(PHONE, token, ADA);
+        if reply.status != 503 {
+            return reply;
+        }
+        assert_eq!((reply.code().as_str(), reply.header("retry-after")), ("service_unavailable", Some("1")));
+    }
+}
+
+/// One client, until the quota is used up or the server is killed. What was answered is counted.
+fn hammer(address: std::net::SocketAddr, request: &[u8], answered: &AtomicU64) {
+    let mut connection = Connection::open(address);
+    while connection.try_send(request) {
+        match connection.try_reply().map(|reply| reply.status) {
+            Some(200) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+            Some(429) | None => return,
+            // It is still counted what was used before.
+            Some(503) => {}
+            Some(status) => panic!("{status}"),
+        }
     }
 }
 
@@ -87,17 +113,7 @@ fn kills_at_any_moment_never_let_a_quota_be_exceeded() {
         let before = answered.load(Ordering::Relaxed);
         site = std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
-                scope.spawn(|| {
-                    let mut connection = Connection::open(address);
-                    // Until the server is killed.
-                    while connection.try_send(&request) {
-                        match connection.try_reply().map(|reply| reply.status) {
-                            Some(200) => drop(answered.fetch_add(1, Ordering::Relaxed)),
-                            Some(429) | None => return,
-                            Some(status) => panic!("{status}"),
-                        }
-                    }
-                });
+                scope.spawn(|| hammer(address, &request, &answered));
             }
             eventually("some are answered", || answered.load(Ordering::Relaxed) >= before + 20 + 13 * life);
             service.kill()
@@ -136,8 +152,8 @@ fn a_journal_that_was_moved_aside_takes_no_counted_hit_with_it() {
     let site = service.kill();
     std::fs::rename(site.data().join("audit"), site.path("moved")).expect("moves");
     let service = site.serve();
-    service.has_logged("the audit journal lacks hits that had been counted: it was moved aside or shortened");
     use_some(&service, &token, 8);
+    service.has_logged("the audit journal lacks hits that had been counted: it was moved aside or shortened");
     let service = service.kill().serve();
     assert_eq!(use_up(&service, &[&token]), 12);
 }
@@ -161,6 +177,70 @@ fn a_quota_is_exact_after_a_kill_also_without_the_index_and_with_compressed_segm
     }
     let service = site.serve_with(&[], small);
     assert_eq!(use_up(&service, &[&token]), 10);
+}
+
+#[test]
+fn tokens_without_a_quota_are_answered_while_it_is_counted_what_others_used_before_a_kill_under_load() {
+    const QUOTA: u64 = 100_000;
+    const CLIENTS: u64 = 3;
+    let site = Site::with_people();
+    let limited = site.issue("token", "limited", &["--quota", &format!("{QUOTA}/month")]);
+    let free = site.token(&[]);
+    let request = |token: &str| Request::lookup(PHONE, profile_body(ADA)).token(token).bytes();
+    let (of_limited, of_free) = (AtomicU64::new(0), AtomicU64::new(0));
+    let service = site.serve();
+    let address = service.public;
+    let site = std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| hammer(address, &request(&limited), &of_limited));
+            scope.spawn(|| hammer(address, &request(&free), &of_free));
+        }
+        eventually("many are answered", || of_free.load(Ordering::Relaxed) > 2_000);
+        service.kill()
+    });
+    // So none of them is indexed.
+    for file in ["audit-index.db", "audit-index.db-wal", "audit-index.db-shm"] {
+        let _ = std::fs::remove_file(site.data().join(file));
+    }
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &free, ADA).status, 200);
+    let reply = counted(&service, &limited);
+    let left =
+        reply.header("ratelimit").and_then(|left| left.strip_prefix("\"quota\";r=")?.split(';').next());
+    let used = QUOTA - left.and_then(|left| left.parse::<u64>().ok()).expect("a number");
+    let answered = of_limited.load(Ordering::Relaxed) + 1;
+    assert!((answered..=answered + CLIENTS).contains(&used), "{used} of {answered}");
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_counts_leaves_that_to_the_next_one() {
+    let site = Site::with_people();
+    let limited = site.issue("token", "limited", &["--quota", "40/month"]);
+    let free = site.token(&[]);
+    let service = site.serve();
+    use_some(&service, &limited, 20);
+    use_some(&service, &free, 30);
+    let mut site = service.kill();
+    // Nothing can be counted, and no start waits for it.
+    let held = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE";
+    let mut holder = busy(&site.data(), "audit-index.db", held, 600);
+    for _ in 0..2 {
+        let service = site.serve();
+        use_some(&service, &free, 10);
+        let reply = service.look_up(PHONE, &limited, ADA);
+        assert_eq!((reply.code().as_str(), reply.header("retry-after")), ("service_unavailable", Some("1")));
+        site = service.kill();
+    }
+    holder.kill().and_then(|()| holder.wait()).expect("ends");
+    let service = site.serve();
+    assert_eq!(use_up(&service, &[&limited]), 20);
+    // What was counted is stored, once.
+    let service = service.stop().serve();
+    assert_eq!(use_up(&service, &[&limited]), 0);
+    assert!(!service.log.text().contains("counted hits again"), "{}", service.log.text());
+    let tokens = service.site.list(&["token", "list"]);
+    let hits: u64 = tokens.iter().filter_map(|token| token["hits"].as_u64()).sum();
+    assert_eq!(hits, 40 + 50);
 }
 
 #[test]

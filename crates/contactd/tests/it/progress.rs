@@ -30,12 +30,12 @@ pub(crate) fn on_a_terminal(site: &Site, command: &str, answer: &str) -> String 
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_contactd");
 
-/// Holds the store for a while, so that a command has to wait for its turn.
-fn busy(dir: &Path, database: &str, seconds: u32) -> std::process::Child {
+/// Holds a database for a while, so that others have to wait for their turn.
+pub(crate) fn busy(dir: &Path, database: &str, how: &str, seconds: u32) -> std::process::Child {
     let script = format!(
         "import sqlite3, sys, time\n\
          held = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
-         held.execute('BEGIN IMMEDIATE')\n\
+         held.executescript('{how}')\n\
          print('held', flush=True)\n\
          time.sleep({seconds})\n\
          held.execute('ROLLBACK')\n"
@@ -53,7 +53,7 @@ fn busy(dir: &Path, database: &str, seconds: u32) -> std::process::Child {
 #[test]
 fn a_sweep_that_waits_shows_on_a_terminal_that_it_is_at_work() {
     let site = Site::with_people();
-    let mut holder = busy(&site.data(), "details.db", 3);
+    let mut holder = busy(&site.data(), "details.db", "BEGIN IMMEDIATE", 3);
     let shown = on_a_terminal(&site, &format!("{BINARY} sweep"), "");
     holder.wait().expect("ends");
     assert!(shown.contains("waiting: another command is writing to the store\r\n"), "{shown:?}");
@@ -97,7 +97,7 @@ fn a_backup_to_a_slow_reader_shows_its_share_and_refuses_a_terminal() {
 fn quick_commands_show_no_progress_and_a_pipe_gets_no_control_characters() {
     let site = Site::with_people();
     assert_eq!(on_a_terminal(&site, &format!("{BINARY} stats"), ""), "");
-    let mut holder = busy(&site.data(), "details.db", 6);
+    let mut holder = busy(&site.data(), "details.db", "BEGIN IMMEDIATE", 6);
     let swept = site.run(&["sweep"]);
     holder.wait().expect("ends");
     let lines: Vec<&str> = swept.stderr.lines().collect();

@@ -133,6 +133,18 @@ fn what_a_killed_node_had_leased_counts_as_used_until_it_comes_back() {
 }
 
 #[test]
+fn what_a_killed_node_had_used_counts_for_a_quota_that_came_while_it_was_down() {
+    let (mut nodes, token) = nodes(&["a", "b"], "lease = \"2s\"\n");
+    for _ in 0..30 {
+        assert_eq!(nodes[0].look_up(PHONE, &token, ADA).status, 200);
+    }
+    let a = nodes.remove(0).kill();
+    nodes[0].site.ok(&["token", "update", "test", "--quota", "40/day"]);
+    let a = a.serve_with(&[], &named("a", "lease = \"2s\"\n"));
+    assert_eq!((use_up(&a, &token), use_up(&nodes[0], &token)), (10, 0));
+}
+
+#[test]
 fn a_node_stopped_in_order_gives_unused_units_back() {
     let (mut nodes, _) = nodes(&["a", "b"], "lease = \"10m\"\n");
     let token = with_quota(&nodes, "40/day");

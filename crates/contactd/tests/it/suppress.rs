@@ -66,3 +66,27 @@ fn opens_nothing(site: &Site) {
     }
     site.run(&["doctor"]).mentions(1, "FAIL  store").mentions(1, "server");
 }
+
+#[test]
+fn a_list_may_be_a_csv_with_a_header_in_any_language_and_encoding_or_a_workbook() {
+    let site = Site::with_people();
+    let csv = format!(
+        "Nr;Käufer;LinkedIn-Profil;E-Mail privat;Handy\r\n1;a;{ADA};;\r\n2;ö;;eve@example.net;+14155550166\r\n3;c;;;\r\n4;d;;no address;\r\n"
+    );
+    let windows_1252: Vec<u8> = csv.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect();
+    site.file("objections.csv", windows_1252);
+    let done = site.run(&["suppress", "--list", "objections.csv", "--json"]);
+    let report = done.json();
+    assert_eq!((done.code, &report["changed"]), (1, &3.into()), "{done:?}");
+    let lines: Vec<&serde_json::Value> =
+        report["rejected"].as_array().expect("a list").iter().map(|rejected| &rejected["line"]).collect();
+    assert_eq!(lines, [4, 5], "{done:?}");
+    done.mentions(1, "read from objections.csv: LinkedIn-Profil, E-Mail privat, Handy\n");
+
+    let workbook = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/messy/68-three-phones.xlsx");
+    let done = site.run(&["suppress", "--list", workbook, "--json"]);
+    assert_eq!((done.code, &done.json()["read"]), (0, &6.into()), "{done:?}");
+    site.run(&["suppress", "--list", "/dev/null"]).mentions(1, "the list is empty");
+    let encrypted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/messy/60-macros.xlsx");
+    site.run(&["suppress", "--list", encrypted]).mentions(1, "save it as .xlsx without macros");
+}

@@ -444,5 +444,10 @@ fn a_demo_with_a_certificate_prints_commands_that_work() {
     assert!(demo.commands[0].starts_with("curl -sS --insecure https://127.0.0.1:"), "{:?}", demo.commands);
     let found = format!(r#"{{"phoneNumber":"{ADA_PHONE}","profileUrl":"{ADA_CANONICAL}"}}"#);
     assert_eq!(demo.run(0), found);
+    assert_eq!(
+        [demo.run(3).trim_end(), demo.run(4).trim_end()],
+        [found.as_str(); 2],
+        "from Python and JavaScript"
+    );
     demo.stop();
 }

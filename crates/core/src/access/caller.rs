@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::access::ByFirstBytes;
 use crate::access::{Bucket, Meter};
@@ -59,6 +60,21 @@ struct Counters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenKey(usize);
 
+/// Instead of the hits of a token: they are not known yet, so its quota cannot be used.
+pub const UNCOUNTED: u64 = u64::MAX;
+
+/// What is known of the hits before this process. If the last one was killed, they are counted while this one serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HitsBefore {
+    /// Some may not be stored.
+    Uncounted,
+    /// All of them are stored.
+    Stored,
+    /// Quotas go on from them.
+    #[default]
+    InForce,
+}
+
 /// How many refused requests of a token get a line of their own in a second. The rest are counted.
 const REFUSALS_RECORDED: u64 = 5;
 
@@ -100,27 +116,18 @@ impl Caller {
 
     /// Charges one request to the rate limit, and checks that the quota is not used up.
     pub fn take(&self, now: Timestamp) -> Result<(), LimitExceeded> {
-        let Known { token, bucket, meter, .. } = &*self.0;
-        if let Some(rate) = token.rate {
-            bucket.take(rate, now)?;
-        }
-        if let Some(quota) = token.quota {
-            meter.check(quota, now)?;
-        }
-        Ok(())
+        self.take_rate(now)?;
+        self.check_quota(now)
+    }
+
+    /// Charges one request to the rate limit.
+    pub fn take_rate(&self, now: Timestamp) -> Result<(), LimitExceeded> {
+        self.0.token.rate.map_or(Ok(()), |rate| self.0.bucket.take(rate, now))
     }
 
     /// Checks that the quota is not used up. Charges nothing.
     pub fn check_quota(&self, now: Timestamp) -> Result<(), LimitExceeded> {
         self.0.token.quota.map_or(Ok(()), |quota| self.0.meter.check(quota, now))
-    }
-
-    /// After [`LimitExceeded::Unleased`]: waits until the database has been asked for units. False if it cannot be asked.
-    pub async fn units_answered(&self) -> bool {
-        match &self.0.meter.leased {
-            Some(leased) => leased.answer().await,
-            None => false,
-        }
     }
 
     /// The token's limits and what is left of them; empty for an unlimited token.
@@ -144,7 +151,7 @@ impl Caller {
     }
 
     /// Whether a refused request gets a line of its own: the first few in every second do.
-    pub(crate) fn refusal_is_recorded(&self, now: Timestamp) -> bool {
+    pub fn refusal_is_recorded(&self, now: Timestamp) -> bool {
         let second = u64::try_from(now.seconds()).unwrap_or(0);
         let before = self.0.live.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |packed| {
             let count = if packed >> 8 == second { (packed & 255).saturating_add(1).min(255) } else { 1 };
@@ -208,6 +215,7 @@ pub struct Callers {
     taken: Mutex<HashMap<String, Counts>>,
     /// In a cluster: who leases the units of quotas.
     leases: Option<Arc<QuotaLeases>>,
+    before: watch::Sender<HitsBefore>,
 }
 
 /// Requests by outcome.
@@ -254,6 +262,36 @@ impl Callers {
         self.leases.as_ref()
     }
 
+    /// Says what is known of the hits before this process. While they are [`HitsBefore::Uncounted`], tokens with a quota receive
+    /// nothing. Once they are stored, and the table is replaced, they can be in force.
+    pub fn set_hits_before(&self, before: HitsBefore) {
+        self.before.send_replace(before);
+    }
+
+    /// What is known of the hits before this process. Ask this before reading the hits that are stored.
+    pub fn hits_before(&self) -> HitsBefore {
+        *self.before.borrow()
+    }
+
+    /// Waits until quotas go on from the hits before this process.
+    pub async fn hits_before_are_in_force(&self) {
+        // It fails only if there is no sender any more.
+        let _ = self.before.subscribe().wait_for(|before| *before == HitsBefore::InForce).await;
+    }
+
+    /// After [`LimitExceeded::Unleased`]: waits until the database has been asked for units, or until it is known what was used. False
+    /// if waiting does not help.
+    pub async fn units_answered(&self, caller: &Caller) -> bool {
+        match &caller.0.meter.leased {
+            Some(leased) => leased.answer().await,
+            None if self.hits_before() == HitsBefore::InForce => false,
+            None => {
+                self.hits_before_are_in_force().await;
+                true
+            }
+        }
+    }
+
     /// The quotas of accepted tokens whose units are leased.
     pub fn leased_quotas(&self, now: Timestamp) -> Vec<LeasedQuota> {
         let table = self.table.load();
@@ -275,7 +313,7 @@ impl Callers {
     }
 
     /// Finds the caller who presented this token.
-    pub fn find(&self, presented: &str, now: Timestamp) -> Result<Caller, NotACaller> {
+    pub fn find(&self, presented: impl AsRef<[u8]>, now: Timestamp) -> Result<Caller, NotACaller> {
         let hash = TokenHash::of(presented).ok_or(NotACaller::Unknown)?;
         let table = self.table.load();
         let known = table.get(&hash).ok_or(NotACaller::Unknown)?;
@@ -293,7 +331,7 @@ impl Callers {
     }
 
     /// Replaces the table. Each token comes with the hits already stored for its family and the current period of its
-    /// quota. A family that is in the table goes on with its own count instead.
+    /// quota, or with [`UNCOUNTED`]. A family that is in the table and counted goes on with its own count instead.
     pub fn replace(&self, tokens: Vec<(TokenHash, Token, u64)>, now: Timestamp) {
         let old = self.table.load();
         let (defaults, mut meters) = (self.defaults.load(), Meters::of(&old, self.leases.as_ref()));
@@ -402,10 +440,11 @@ impl Known {
 
 /// The meters of a table, by family and period.
 struct Meters<'a> {
-    table: &'a Table,
     meters: HashMap<(String, Period), Arc<Meter>>,
     /// The lowest quota of the accepted tokens of each.
     limits: HashMap<(String, Period), u32>,
+    /// Hits that are not stored yet, by family.
+    unstored: HashMap<&'a str, u64>,
     leases: Option<&'a Arc<QuotaLeases>>,
 }
 
@@ -415,7 +454,14 @@ impl<'a> Meters<'a> {
             let period = known.token.quota?.period;
             Some(((known.token.family.clone(), period), Arc::clone(&known.meter)))
         });
-        Self { meters: metered.collect(), limits: HashMap::new(), table, leases }
+        let mut unstored = HashMap::new();
+        for known in table.values() {
+            let hits = known.live.hits.load(Ordering::Relaxed);
+            if hits > 0 {
+                *unstored.entry(known.token.family.as_str()).or_default() += hits;
+            }
+        }
+        Self { meters: metered.collect(), limits: HashMap::new(), unstored, leases }
     }
 
     /// Puts the quotas in force whose units are leased.
@@ -433,20 +479,25 @@ impl<'a> Meters<'a> {
             let limit = self.limits.entry(key.clone()).or_insert(quota.limit);
             *limit = quota.limit.min(*limit);
         }
+        let unstored = self.unstored.get(token.family.as_str()).copied().unwrap_or(0);
+        let used = stored.saturating_add(unstored);
         let meter = self.meters.entry(key).or_insert_with(|| {
-            let family = self.table.values().filter(|known| known.token.family == token.family);
-            let unstored: u64 = family.map(|known| known.live.hits.load(Ordering::Relaxed)).sum();
             Arc::new(match self.leases {
-                Some(leases) => Meter::leased(quota, stored + unstored, now, Arc::clone(leases)),
-                None => Meter::starting_at(quota, stored + unstored, now),
+                Some(leases) => Meter::leased(quota, used, now, Arc::clone(leases)),
+                None => Meter::starting_at(quota, used, now),
             })
         });
+        if stored != UNCOUNTED {
+            meter.go_on(quota, used, now);
+        }
         Arc::clone(meter)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
     use crate::TokenSecret;
 
@@ -530,6 +581,40 @@ mod tests {
         callers.replace(vec![(secrets[2].hash(), with(&third, "6/month"), 5)], now());
         use_one(2).expect("the sixth");
         assert!(use_one(2).is_err());
+    }
+
+    #[test]
+    fn a_quota_cannot_be_used_until_it_is_counted_what_was_used() {
+        let [limited, free] = [(); 2].map(|()| TokenSecret::generate().expect("random"));
+        let token = Token::new("crm", now()).expect("random");
+        let quota = Token { quota: "3/day".parse().ok(), ..token.clone() };
+        let callers = Callers::default();
+        let with = |used| vec![(limited.hash(), quota.clone(), used), (free.hash(), token.clone(), used)];
+        callers.replace(with(UNCOUNTED), now());
+        callers.replace(with(UNCOUNTED), now());
+        let before = callers.find(limited.expose(), now()).expect("known");
+        assert_eq!(before.take(now()), Err(LimitExceeded::Unleased));
+        assert_eq!(before.reserve_hit(now()).err(), Some(LimitExceeded::Unleased));
+        assert_eq!(callers.find(free.expose(), now()).expect("known").take(now()), Ok(()));
+        callers.set_hits_before(HitsBefore::Uncounted);
+        let mut waiting = Box::pin(callers.units_answered(&before));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Pending);
+        callers.set_hits_before(HitsBefore::Stored);
+        assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Pending, "they are not in force");
+        callers.replace(with(2), now());
+        callers.set_hits_before(HitsBefore::InForce);
+        assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Ready(true));
+        assert_eq!(before.take(now()), Ok(()), "also for who was found before");
+        let after = callers.find(limited.expose(), now()).expect("known");
+        after.reserve_hit(now()).expect("the third").expect("a quota").keep();
+        assert!(matches!(after.take(now()), Err(LimitExceeded::Quota { .. })));
+        assert!(matches!(before.take(now()), Err(LimitExceeded::Quota { .. })));
+        callers.replace(with(UNCOUNTED), now());
+        assert!(
+            matches!(after.take(now()), Err(LimitExceeded::Quota { .. })),
+            "it goes on with its own count"
+        );
     }
 
     #[test]

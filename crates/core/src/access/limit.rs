@@ -158,8 +158,11 @@ pub enum LimitExceeded {
         /// Seconds until the next period begins.
         retry_after: u64,
     },
-    /// In a cluster: the quota is not used up, but no unit of it is leased to this node. Try again in a second.
-    #[error("no unit of the quota is leased to this node, and the database has not leased one in time")]
+    /// The quota may not be used up, but this server has no unit of it: in a cluster, none is leased to this node; after a crash, it is
+    /// not counted yet what was used. Try again in a second.
+    #[error(
+        "no unit of the quota is leased to this node, and the database has not leased one in time, or what was used before a crash is still counted"
+    )]
     Unleased,
 }
 

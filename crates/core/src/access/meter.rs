@@ -23,7 +23,7 @@ pub(crate) struct Meter {
     pub(crate) leased: Option<Leased>,
 }
 
-/// The count of a meter whose units are leased, when it has none left.
+/// The count when nothing is left of what is leased, or it is not known yet what was used.
 const FULL: u32 = u32::MAX;
 
 /// How many other periods a meter remembers: the newest.
@@ -38,6 +38,14 @@ impl Meter {
         Self {
             packed: AtomicU64::new(Self::pack(first_day(quota.period.days(now).0), used)),
             ..Self::default()
+        }
+    }
+
+    /// If it was not known what was used: these are the hits already counted in the period that contains `now`.
+    pub(crate) fn go_on(&self, quota: Quota, used: u64, now: Timestamp) {
+        let first = first_day(quota.period.days(now).0);
+        if self.leased.is_none() && self.used(first) == FULL {
+            self.change(first, |_| u32::try_from(used).unwrap_or(FULL));
         }
     }
 
@@ -127,8 +135,11 @@ impl Meter {
             let retry_after = if reserved == 0 { seconds_until(next, now) } else { 1 };
             return leased.exceeded(first_day(first), retry_after);
         }
-        let used = u64::from(self.used(first_day(first)));
-        let is_used_up = used.saturating_sub(reserved) >= u64::from(quota.limit);
+        let used = self.used(first_day(first));
+        if used == FULL {
+            return LimitExceeded::Unleased;
+        }
+        let is_used_up = u64::from(used).saturating_sub(reserved) >= u64::from(quota.limit);
         LimitExceeded::Quota { retry_after: if is_used_up { seconds_until(next, now) } else { 1 } }
     }
 

@@ -37,7 +37,7 @@ impl TokenSecret {
     fn with_prefix(prefix: &str) -> Result<Self, getrandom::Error> {
         let mut token = prefix.to_owned();
         push_random(&mut token, RANDOM_CHARS)?;
-        token.extend(check_characters(&token).map(char::from));
+        token.extend(check_characters(token.as_bytes()).map(char::from));
         Ok(Self(token))
     }
 
@@ -48,7 +48,7 @@ impl TokenSecret {
 
     /// The hash to store.
     pub fn hash(&self) -> TokenHash {
-        TokenHash::of_checked(&self.0)
+        TokenHash::of_checked(self.0.as_bytes())
     }
 }
 
@@ -64,27 +64,27 @@ pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
     /// The hash of a presented token; `None` if it does not have the form of a token.
-    pub fn of(presented: &str) -> Option<Self> {
-        Self::with_prefix(presented, PREFIX)
+    pub fn of(presented: impl AsRef<[u8]>) -> Option<Self> {
+        Self::with_prefix(presented.as_ref(), PREFIX)
     }
 
     /// As [`of`](Self::of), but of a token of the admin API.
-    pub fn of_admin(presented: &str) -> Option<Self> {
-        Self::with_prefix(presented, ADMIN_PREFIX)
+    pub fn of_admin(presented: impl AsRef<[u8]>) -> Option<Self> {
+        Self::with_prefix(presented.as_ref(), ADMIN_PREFIX)
     }
 
-    fn with_prefix(presented: &str, prefix: &str) -> Option<Self> {
-        if presented.len() != TOKEN_CHARS || !presented.starts_with(prefix) {
-            return None;
-        }
-        let (checked, check) = presented.split_at_checked(TOKEN_CHARS - CHECK_CHARS)?;
+    fn with_prefix(presented: &[u8], prefix: &str) -> Option<Self> {
+        let presented: &[u8; TOKEN_CHARS] = presented.try_into().ok()?;
+        let (checked, check) = presented.split_at(TOKEN_CHARS - CHECK_CHARS);
         // No early exit, so that the compiler can vectorise the loop.
-        let is_base62 =
-            checked[PREFIX.len()..].bytes().fold(true, |good, b| good & b.is_ascii_alphanumeric());
-        (is_base62 && check_characters(checked) == check.as_bytes()).then(|| Self::of_checked(presented))
+        let is_base62 = checked
+            .strip_prefix(prefix.as_bytes())?
+            .iter()
+            .fold(true, |good, b| good & b.is_ascii_alphanumeric());
+        (is_base62 && check_characters(checked) == check).then(|| Self::of_checked(presented))
     }
 
-    fn of_checked(token: &str) -> Self {
+    fn of_checked(token: &[u8]) -> Self {
         Self(Sha256::digest(token).into())
     }
 
@@ -106,8 +106,8 @@ impl fmt::Debug for TokenHash {
 }
 
 /// CRC-32 in six base62 digits.
-fn check_characters(checked: &str) -> [u8; CHECK_CHARS] {
-    let mut rest = crc32fast::hash(checked.as_bytes());
+fn check_characters(checked: &[u8]) -> [u8; CHECK_CHARS] {
+    let mut rest = crc32fast::hash(checked);
     let mut check = [b'0'; CHECK_CHARS];
     for digit in check.iter_mut().rev() {
         *digit = BASE62[(rest % 62) as usize];
@@ -313,7 +313,10 @@ mod tests {
             digits.insert(0, char::from(BASE62[usize::try_from(rest % 62).expect("small")]));
             rest /= 62;
         }
-        assert_eq!(String::from_iter(check_characters(&checked).map(char::from)), String::from_iter(digits));
+        assert_eq!(
+            String::from_iter(check_characters(checked.as_bytes()).map(char::from)),
+            String::from_iter(digits)
+        );
     }
 
     #[test]

@@ -24,7 +24,11 @@ pub struct AuditEvent<'a> {
     /// The id of the token.
     pub token: &'a str,
     /// What was asked for.
-    pub operation: Kind,
+    pub operation: Asked,
+    /// Its place in a batch, from 1.
+    pub place: Option<u32>,
+    /// Whether the same batch asked for the same before, so that it does not count.
+    pub is_repeat: bool,
     /// The profile's digest under the newest digest key; `None` if the profile is not known.
     pub profile: Option<ShortDigest>,
     /// The digest of the value that was disclosed, under the same key.
@@ -33,13 +37,62 @@ pub struct AuditEvent<'a> {
     pub outcome: AuditOutcome,
 }
 
+/// What a request asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asked {
+    /// A detail of this kind.
+    Detail(Kind),
+    /// Several lookups. Each has a line of its own, unless the batch was refused as a whole.
+    Batch,
+}
+
+impl Asked {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Detail(Kind::Phone), Self::Detail(Kind::Email), Self::Batch];
+
+    /// The name used in the journal.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Detail(kind) => kind.name(),
+            Self::Batch => "batch",
+        }
+    }
+
+    /// The kind of the detail, if it is one.
+    pub const fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Detail(kind) => Some(kind),
+            Self::Batch => None,
+        }
+    }
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|asked| asked.name() == name)
+    }
+
+    /// Its place in [`ALL`](Self::ALL), as indexes store it.
+    pub fn number(self) -> i16 {
+        Self::ALL
+            .into_iter()
+            .zip(0..)
+            .find(|(asked, _)| *asked == self)
+            .map_or(i16::MAX, |(_, number)| number)
+    }
+
+    /// The one with this number. A number that nothing has is read as a batch, which is about nobody.
+    pub fn numbered(number: i64) -> Self {
+        usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied().unwrap_or(Self::Batch)
+    }
+}
+
 /// Refused requests that are recorded together, because there were too many to record each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RefusedKind {
     /// The id of the token.
     pub token: String,
     /// What was asked for.
-    pub operation: Kind,
+    pub operation: Asked,
     /// The error code.
     pub code: &'static str,
 }
@@ -106,7 +159,9 @@ pub struct AuditRecord {
     /// The id of the token.
     pub token: String,
     /// What was asked for.
-    pub operation: Kind,
+    pub operation: Asked,
+    /// Its place in a batch, from 1.
+    pub place: Option<u32>,
     /// The id of the digest key, and the profile's digest.
     pub profile: Option<(String, ShortDigest)>,
     /// The digest of the value that was disclosed.
@@ -115,8 +170,16 @@ pub struct AuditRecord {
     pub outcome: String,
     /// The error code, if it was refused.
     pub reason: Option<String>,
-    /// How many requests this is about: one, unless many were refused within a second.
+    /// How many requests this counts as: one, unless many were refused within a second, or none if the same batch asked for
+    /// the same before.
     pub count: u64,
+}
+
+impl AuditRecord {
+    /// Whether the same batch asked for the same before.
+    pub const fn is_repeat(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// How far the journal has been read.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
 use crate::{Affected, Announcing, InForce, NotConfirmed};
-use crate::{Callers, Clock, SuppressionList, UnknownKey, UsageDelta};
+use crate::{Callers, Clock, HitsBefore, SuppressionList, UNCOUNTED, UnknownKey, UsageDelta};
 
 /// Keeps callers and suppressions in sync with the store, and writes usage to it. Inside a server it is the
 /// direct way to put a change in force.
@@ -78,8 +78,12 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> AccessTables<S> {
         // A token whose quota was changed begins with the counts in the store, so write them first.
         self.flush_usage().await?;
         let mut tokens = Vec::new();
+        // Asked first: what is read afterwards is then all that was used. A node has no units before that is known.
+        let is_counted =
+            self.callers.leases().is_some() || self.callers.hits_before() != HitsBefore::Uncounted;
         for (hash, token) in self.store.list_tokens().await? {
             let used = match self.callers.quota_of(&token) {
+                _ if !is_counted => UNCOUNTED,
                 Some(quota) => self.store.hits_since(&token.family, quota.period.days(now).0).await?,
                 None => 0,
             };

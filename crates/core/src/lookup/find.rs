@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::access::ReservedHit;
 use crate::store::{LocalRead, StoreError, Verdict};
 use crate::{
-    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, Lease, LimitExceeded, Profile,
-    RefusedKind, ShortDigest, SuppressionList, Ticket, Timestamp,
+    Asked, Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, Lease, LimitExceeded,
+    Profile, RefusedKind, ShortDigest, SuppressionList, Ticket, Timestamp,
 };
 
 /// Answers lookups. Handlers hold this, never a store, so that no detail can be read
@@ -49,12 +49,17 @@ pub struct Request<'a> {
     pub given_id: Option<ShortDigest>,
     /// The time of the request.
     pub at: Timestamp,
+    /// The place of the lookup in its batch, from 1; `None` if it is not in a batch.
+    pub place: Option<u32>,
 }
 
 /// The result of a lookup, hit or miss. It can be opened once its audit line is written.
 #[derive(Debug)]
 pub struct PendingAnswer {
     found: Option<ContactValue>,
+    /// The digests of the profile and of what was found.
+    profile: ShortDigest,
+    value: Option<ShortDigest>,
     ticket: Ticket,
     /// A hit of the quota, which goes back if nothing is disclosed.
     reserved: Option<ReservedHit>,
@@ -113,10 +118,11 @@ impl<D: LocalRead> Lookups<D> {
         }
         // Before anything is read: with a quota that is used up, nobody learns who is on file.
         let reserved = caller.reserve_hit(request.at)?;
-        let person = self.suppressions.check_profile(profile);
+        let suppressions = self.suppressions.current();
+        let person = suppressions.check_profile(profile);
         let offered = Cell::new(None);
         let judge = |value: &str| {
-            let check = self.suppressions.check_value(kind, value);
+            let check = suppressions.check_value(kind, value);
             offered.set(Some(check.digest));
             match (person.is_out, check.is_out) {
                 (true, _) => Verdict::Enough,
@@ -128,20 +134,42 @@ impl<D: LocalRead> Lookups<D> {
         let reserved = reserved.filter(|_| found.is_some());
         if offered.get().is_none() {
             // An empty store offers no value: compute the digest that a value would have cost.
-            std::hint::black_box(self.suppressions.check_value(kind, profile.key()));
+            std::hint::black_box(suppressions.check_value(kind, profile.key()));
         }
+        // The value that was taken is the last one that was offered.
+        let value = offered.get().filter(|_| found.is_some());
         let ticket = self.audit.append(&AuditEvent {
-            at: request.at,
-            request_id: request.id,
-            given_id: request.given_id,
-            token: &caller.token().id,
-            operation: kind,
             profile: Some(person.digest),
-            // The value that was taken is the last one that was offered.
-            value: offered.get().filter(|_| found.is_some()),
-            outcome: if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss },
+            value,
+            ..event(caller, Asked::Detail(kind), request, outcome(found.as_ref()))
         });
-        Ok(PendingAnswer { found, ticket, reserved })
+        Ok(PendingAnswer { found, profile: person.digest, value, ticket, reserved })
+    }
+
+    /// Records that the same batch asked for the same again, which does not count. See [`open_again`](Self::open_again).
+    pub fn find_again(
+        &self,
+        before: &PendingAnswer,
+        caller: &Caller,
+        kind: Kind,
+        request: Request<'_>,
+    ) -> Ticket {
+        self.audit.append(&AuditEvent {
+            profile: Some(before.profile),
+            value: before.value,
+            is_repeat: true,
+            ..event(caller, Asked::Detail(kind), request, outcome(before.found.as_ref()))
+        })
+    }
+
+    /// Whether the answer to a lookup may be given again, for a line of [`find_again`](Self::find_again): the line is written, and
+    /// the lookup was answered. If it was not, the journal says that nothing was disclosed for the line either.
+    pub fn open_again(&self, ticket: &Ticket, is_answered: bool) -> bool {
+        let is_written = ticket.is_written();
+        if is_written && !is_answered {
+            self.audit.take_back(ticket);
+        }
+        is_written && is_answered
     }
 
     /// Opens the result of a lookup. If its audit line is not written yet, this fails as if writing had failed. If the lease
@@ -161,30 +189,25 @@ impl<D: LocalRead> Lookups<D> {
         self.lease.holds()
     }
 
-    /// Records that a request was refused with this error code of the contract. Of many in one second, most are
-    /// only counted.
+    /// Records that something was refused with this error code of the contract: with a line of its own if
+    /// [`Caller::refusal_is_recorded`] says so, otherwise it is only counted.
     pub fn refuse(
         &self,
         caller: &Caller,
-        kind: Kind,
+        asked: Asked,
         request: Request<'_>,
         code: &'static str,
         profile: Option<&Profile>,
+        is_recorded: bool,
     ) -> Ticket {
-        let token = &caller.token().id;
-        if !caller.refusal_is_recorded(request.at) {
-            self.audit.count_refused(RefusedKind { token: token.clone(), operation: kind, code });
+        if !is_recorded {
+            let token = caller.token().id.clone();
+            self.audit.count_refused(RefusedKind { token, operation: asked, code });
             return Ticket::settled(true);
         }
         self.audit.append(&AuditEvent {
-            at: request.at,
-            request_id: request.id,
-            given_id: request.given_id,
-            token,
-            operation: kind,
             profile: profile.map(|profile| self.suppressions.profile_digest(profile)),
-            value: None,
-            outcome: AuditOutcome::Refused(code),
+            ..event(caller, asked, request, AuditOutcome::Refused(code))
         })
     }
 
@@ -207,6 +230,33 @@ impl<D: LocalRead> Lookups<D> {
     pub fn renew(&self) {
         self.details.renew();
     }
+}
+
+/// A line about nobody.
+fn event<'a>(
+    caller: &'a Caller,
+    operation: Asked,
+    request: Request<'a>,
+    outcome: AuditOutcome,
+) -> AuditEvent<'a> {
+    let Request { id, given_id, at, place } = request;
+    let token = &caller.token().id;
+    AuditEvent {
+        at,
+        request_id: id,
+        given_id,
+        token,
+        operation,
+        place,
+        is_repeat: false,
+        profile: None,
+        value: None,
+        outcome,
+    }
+}
+
+fn outcome(found: Option<&ContactValue>) -> AuditOutcome {
+    if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss }
 }
 
 #[cfg(test)]
@@ -281,7 +331,7 @@ mod tests {
             let lookups = Lookups::new(Arc::clone(&store), suppressions, Arc::new(NoAudit));
             let before = DIGESTS.get();
             let sealed = lookups
-                .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at })
+                .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at, place: None })
                 .expect("looks up");
             let is_found = lookups.open(sealed, &caller).is_ok();
             (is_found, DIGESTS.get() - before, store.offered.load(Ordering::SeqCst))
@@ -333,8 +383,9 @@ mod tests {
         let (suppressions, lines) = (Arc::new(SuppressionList::new(keys)), Arc::new(Lines::default()));
         let audit = Arc::<Lines>::clone(&lines);
         let lookups = Lookups::new(Arc::clone(&store), suppressions, audit).with_lease(lease.clone());
-        let find =
-            |who: &Profile| lookups.find(&caller, who, Kind::Phone, Request { id: "r", given_id: None, at });
+        let find = |who: &Profile| {
+            lookups.find(&caller, who, Kind::Phone, Request { id: "r", given_id: None, at, place: None })
+        };
         assert!(matches!(find(&ada), Err(LookupError::NoLease)));
         assert_eq!(store.offered.load(Ordering::SeqCst), 0, "nothing is read");
         let length = std::time::Duration::from_secs(60);

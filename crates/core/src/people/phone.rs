@@ -149,6 +149,18 @@ fn is_written_in_numbers(c: char) -> bool {
         || matches!(c, '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FF0D}'..='\u{FF0F}' | '\u{FF08}' | '\u{FF09}')
 }
 
+/// The country of a number in E.164 form, in two letters.
+pub fn phone_country(e164: &str) -> Option<String> {
+    let number = parsed(e164, None)?;
+    let region = PHONE_NUMBER_UTIL.get_region_for_number(&number)?;
+    Some(region.to_string())
+}
+
+/// Whether a text is a valid number of this country.
+pub fn is_phone_of(text: &str, country: &str) -> bool {
+    normalize(text, Some(country)).is_ok()
+}
+
 /// Whether phone numbers of this region, such as `US`, can be parsed.
 pub fn is_phone_region(name: &str) -> bool {
     known_region(name).is_ok()

@@ -46,35 +46,6 @@ impl SubjectNameError {
     }
 }
 
-/// The subjects that a list names, one on each line.
-#[derive(Debug, Default)]
-pub struct SubjectList {
-    /// The subjects.
-    pub named: Vec<SubjectName>,
-    /// The numbers of the lines that name none, and why.
-    pub rejected: Vec<(u64, SubjectNameError)>,
-}
-
-impl SubjectList {
-    /// Reads a list. Blank lines and comments are left out.
-    pub fn read(text: &[u8], networks: &Networks) -> Self {
-        let mut list = Self::default();
-        for (number, line) in subject_lines(text) {
-            match SubjectName::recognize(&line, networks) {
-                Ok(named) => list.named.push(named),
-                Err(error) => list.rejected.push((number, error)),
-            }
-        }
-        list
-    }
-
-    /// Whether bytes may be a list: they are neither compressed nor UTF-16.
-    pub fn is_text(bytes: &[u8]) -> bool {
-        let first = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
-        !first.contains(&0) && !first.starts_with(b"\x1F\x8B") && !first.starts_with(b"\x28\xB5\x2F\xFD")
-    }
-}
-
 impl SubjectName {
     /// The profile URL, number or address in its canonical form. It is recognised as the same subject.
     pub fn text(&self) -> &str {

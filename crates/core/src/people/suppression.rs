@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use crate::access::ByFirstBytes;
@@ -258,9 +258,14 @@ impl SuppressionList {
         **self.listed.load() != **other.listed.load()
     }
 
+    /// The suppressions in force at this moment. Every lookup uses one for all its checks.
+    pub fn current(&self) -> CurrentSuppressions<'_> {
+        CurrentSuppressions { keys: &self.keys, listed: self.listed.load() }
+    }
+
     /// Whether the subject is suppressed. The cost does not depend on the result.
     pub fn contains(&self, subject: Subject<'_>) -> bool {
-        self.contains_digest(|key| key.digest_subject(subject))
+        self.current().contains_digest(|key| key.digest_subject(subject))
     }
 
     /// Whether a detail must not be disclosed: its person, or the number or address itself, is suppressed.
@@ -268,6 +273,25 @@ impl SuppressionList {
         self.contains(Subject::Profile(profile)) || self.contains(Subject::Value(kind, value))
     }
 
+    /// The digest under which a request id is recorded that may contain personal data.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.keys.id_digest(id)
+    }
+
+    /// The digest of a profile.
+    pub fn profile_digest(&self, profile: &Profile) -> ShortDigest {
+        let digest = self.keys.digest(Subject::Profile(profile));
+        digest.map_or(ShortDigest([0; 16]), |digest| ShortDigest::of(&digest.bytes))
+    }
+}
+
+/// The suppressions that were in force at one moment.
+pub struct CurrentSuppressions<'a> {
+    keys: &'a DigestKeys,
+    listed: Guard<Arc<HashSet<[u8; 32], ByFirstBytes>>>,
+}
+
+impl CurrentSuppressions<'_> {
     /// Whether a person is suppressed, and their digest. The cost does not depend on the result.
     pub fn check_profile(&self, profile: &Profile) -> SubjectCheck {
         self.check(|key| key.digest_subject(Subject::Profile(profile)))
@@ -287,21 +311,9 @@ impl SuppressionList {
         SubjectCheck { is_out, digest: ShortDigest::of(&newest) }
     }
 
-    /// The digest under which a request id is recorded that may contain personal data.
-    pub fn id_digest(&self, id: &str) -> ShortDigest {
-        self.keys.id_digest(id)
-    }
-
-    /// The digest of a profile.
-    pub fn profile_digest(&self, profile: &Profile) -> ShortDigest {
-        let digest = self.keys.digest(Subject::Profile(profile));
-        digest.map_or(ShortDigest([0; 16]), |digest| ShortDigest::of(&digest.bytes))
-    }
-
     fn contains_digest(&self, mut digest: impl FnMut(&DigestKey) -> [u8; 32]) -> bool {
-        let listed = self.listed.load();
         // Not `any`: the work must not depend on the result.
-        self.keys.0.iter().fold(false, |found, key| found | listed.contains(&digest(key)))
+        self.keys.0.iter().fold(false, |found, key| found | self.listed.contains(&digest(key)))
     }
 }
 
@@ -340,6 +352,7 @@ pub(crate) mod tests {
         let list = SuppressionList::new(keys.clone());
         let address = ContactValue::email("Jürg@example.com").expect("an address");
         list.replace(keys.digest(Subject::Value(Kind::Email, &address))).expect("known keys");
+        let list = list.current();
         assert!(list.check_value(Kind::Email, "jU\u{308}RG@example.com").is_out);
         assert!(!list.check_value(Kind::Phone, "jürg@example.com").is_out);
         assert!(!list.check_value(Kind::Email, "jorg@example.com").is_out);

@@ -33,9 +33,6 @@ pub trait Usage: Send + Sync + 'static {
 
     /// Hits of every token and day since the start of a UTC day.
     async fn hits_by_day(&self, since: i64) -> Stored<Vec<DayHits>>;
-
-    /// Makes counts at least this high: all of them or none. Committed and synced when this returns.
-    async fn raise_hits(&self, hits: &[DayHits]) -> Stored<()>;
 }
 
 /// Hits of a token on a UTC day.

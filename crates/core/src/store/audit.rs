@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::store::Stored;
-use crate::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest, Timestamp};
+use crate::{AdminEntry, AdminRecord, Asked, AuditPosition, AuditRecord, ShortDigest, Timestamp};
 
 /// Is given a line, and returns whether to continue.
 pub type VisitLines<'a> = &'a mut (dyn FnMut(IndexedLine) -> bool + Send);
@@ -145,8 +145,8 @@ pub struct RequestFilter {
     pub profiles: Option<Vec<ShortDigest>>,
     /// Disclosures of one of these values.
     pub values: Option<Vec<ShortDigest>>,
-    /// For this kind of detail.
-    pub operation: Option<Kind>,
+    /// That asked for this.
+    pub operation: Option<Asked>,
     /// With this outcome.
     pub outcome: Option<String>,
     /// With this id, or with one of these digests of the id that the caller sent.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::store::{Noted, PastImport, SourceRetention, Stored};
-use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
+use crate::{ContactValue, Detail, Kind, Label, Profile, SlugParts, Timestamp};
 
 /// Is given a profile and its details, and returns whether to continue.
 pub type VisitDetails<'a> = &'a mut (dyn for<'p> FnMut(&'p Profile, Vec<Detail>) -> bool + Send);
@@ -39,6 +39,10 @@ pub trait Details: Send + Sync + 'static {
     /// index of a value that it has, once for each.
     async fn find_holders(&self, values: &[(Kind, ContactValue)]) -> Stored<Vec<(Profile, usize)>>;
 
+    /// The profiles whose slugs have all these parts and that have details, or of which some are kept so that imports can be undone,
+    /// ordered by URL. Reads up to so many details, and up to so many that are kept, and stops at that many profiles.
+    async fn find_by_slug(&self, parts: &SlugParts, limits: ScanLimits) -> Stored<Vec<Profile>>;
+
     /// For each profile, whether anything is held, or kept so that imports can be undone.
     async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>>;
 
@@ -51,6 +55,15 @@ pub trait Details: Send + Sync + 'static {
 
     /// How many details are held, by source, kind and label, without reading them all.
     async fn totals(&self) -> Stored<Totals>;
+}
+
+/// Where a search that has no index ends.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanLimits {
+    /// After this many profiles are found.
+    pub profiles: usize,
+    /// After this many details are read.
+    pub details: u32,
 }
 
 /// Selects details of a profile.

@@ -24,6 +24,8 @@ pub(super) fn request(bytes: &[u8]) -> Option<Written<'_>> {
         value: rest.text(",\"value\":\""),
         outcome: Some(rest.text(",\"outcome\":\"")?),
         reason: rest.text(",\"reason\":\""),
+        place: rest.number(",\"place\":").map(u32::try_from).transpose().ok()?,
+        repeat: rest.skip(",\"repeat\":true"),
         chain: rest.text(",\"chain\":\"")?,
         ..Written::default()
     };
@@ -41,6 +43,13 @@ impl<'a> Rest<'a> {
         Some(text)
     }
 
+    /// Whether the rest begins with `text`, which is then read.
+    fn skip(&mut self, text: &str) -> bool {
+        let rest = self.0.strip_prefix(text);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
     /// The number after `before`, written as JSON demands.
     fn number(&mut self, before: &str) -> Option<u64> {
         let rest = self.0.strip_prefix(before)?;
@@ -54,7 +63,7 @@ impl<'a> Rest<'a> {
 
 #[cfg(test)]
 mod tests {
-    use contactd_core::{AuditEvent, AuditOutcome, Chain, Kind, ShortDigest, Timestamp};
+    use contactd_core::{Asked, AuditEvent, AuditOutcome, Chain, Kind, ShortDigest, Timestamp};
     use proptest::prelude::*;
 
     use super::request;
@@ -63,14 +72,21 @@ mod tests {
     use crate::line::{Line, Written};
 
     /// A line as the journal writes it, without its newline.
-    fn written(seq: u64, given: bool, profile: bool, value: bool, reason: Option<&'static str>) -> Vec<u8> {
+    fn written(
+        seq: u64,
+        [given, profile, value, is_repeat]: [bool; 4],
+        place: Option<u32>,
+        reason: Option<&'static str>,
+    ) -> Vec<u8> {
         let digest = |is_there: bool, byte: u8| is_there.then_some(ShortDigest([byte; 16]));
         let event = AuditEvent {
             at: Timestamp::parse("2026-03-01T10:20:30.000Z").expect("a time"),
             request_id: "0190a0b1-1111-7222-8333-444455556666",
             given_id: digest(given, 1),
             token: "tok_1a2b3c4d",
-            operation: Kind::Phone,
+            operation: Asked::Detail(Kind::Phone),
+            place,
+            is_repeat,
             profile: digest(profile, 0xab),
             value: digest(value, 0xcd),
             outcome: reason.map_or(AuditOutcome::Hit, AuditOutcome::Refused),
@@ -88,8 +104,8 @@ mod tests {
 
     fn lines() -> impl Strategy<Value = Vec<u8>> {
         let reason = prop_oneof![Just(None), Just(Some("rate_limited"))];
-        (any::<u64>(), any::<bool>(), any::<bool>(), any::<bool>(), reason)
-            .prop_map(|(seq, given, profile, value, reason)| written(seq, given, profile, value, reason))
+        (any::<u64>(), any::<[bool; 4]>(), any::<Option<u32>>(), reason)
+            .prop_map(|(seq, has, place, reason)| written(seq, has, place, reason))
     }
 
     proptest! {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::{
-    Audit, AuditEvent, AuditOutcome, AuditPosition, Fate, Kind, ManualClock, RootKey, ShortDigest, Ticket,
-    Timestamp,
+    Asked, Audit, AuditEvent, AuditOutcome, AuditPosition, Fate, Kind, ManualClock, RootKey, ShortDigest,
+    Ticket, Timestamp,
 };
 
 use contactd_journal::{
@@ -159,7 +159,9 @@ pub(crate) fn append(journal: &Journal, request_id: &str) -> Ticket {
         request_id,
         given_id: None,
         token: "tok_1",
-        operation: Kind::Email,
+        operation: Asked::Detail(Kind::Email),
+        place: None,
+        is_repeat: false,
         profile: Some(ShortDigest([1; 16])),
         value: Some(ShortDigest([2; 16])),
         outcome: AuditOutcome::Hit,

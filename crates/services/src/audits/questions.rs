@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use contactd_core::store::{ActionFilter, AuditFilter, IndexedLine, RequestFilter};
-use contactd_core::{Actor, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, Subject};
+use contactd_core::{Actor, Asked, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, Subject};
 
 use super::reading::{ReadFrom, Reader};
 use super::{named_tokens, token_names};
@@ -26,7 +26,7 @@ pub struct AuditQuery {
     pub until: Option<Moment>,
     /// One of [`AuditOutcome::NAMES`], or of the names of [`AdminOutcome`](contactd_core::AdminOutcome).
     pub outcome: Option<String>,
-    /// The kind of detail that was asked for, or the name of an administrative action.
+    /// What requests asked for, or the name of an administrative action.
     pub operation: Option<String>,
     /// The id of a request, as the caller sent it or as it is recorded.
     pub request: Option<String>,
@@ -107,13 +107,13 @@ pub(super) async fn filter_of(
     let keys = &parts.keys;
     let tokens = query.token.as_deref().map(|wanted| named_tokens(names, wanted)).transpose()?;
     let operation = query.operation.as_deref();
-    let kind = operation.and_then(|name| Kind::ALL.into_iter().find(|kind| kind.name() == name));
+    let asked = operation.and_then(Asked::named);
     let is_outcome_of_requests = query.outcome.as_deref().map(|name| AuditOutcome::number(name).is_some());
     let requests = RequestFilter {
         tokens,
         profiles: query.profile.as_ref().map(|profile| keys.short_digests(Subject::Profile(profile))),
         values: query.value.as_ref().map(|(kind, value)| keys.short_digests(Subject::Value(*kind, value))),
-        operation: kind,
+        operation: asked,
         outcome: query.outcome.clone(),
         request: query.request.as_ref().map(|id| (id.clone(), keys.id_digests(id))),
     };
@@ -131,11 +131,11 @@ pub(super) async fn filter_of(
     };
     // What cannot match is not read.
     let has_requests = query.actor.is_none()
-        && (operation.is_none() || kind.is_some())
+        && (operation.is_none() || asked.is_some())
         && is_outcome_of_requests != Some(false);
     let has_actions = query.token.is_none()
         && query.request.is_none()
-        && kind.is_none()
+        && asked.is_none()
         && is_outcome_of_requests != Some(true);
     Ok(AuditFilter {
         since: query.since.map(|since| since.when(now)),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::SimilarSource;
 use contactd_core::Actor;
 use contactd_core::store::{Crowd, ImportSummary, PutCounts};
 use contactd_import::{InputRead, ReadRows, RejectedRow, Warning};
@@ -35,6 +36,9 @@ pub struct ImportReport {
     /// For columns that are missing, the header that probably means them.
     pub suggested_mapping: BTreeMap<&'static str, String>,
     pub warnings: Vec<Warning>,
+    /// New sources that are probably known ones with a typing mistake.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub similar_sources: Vec<SimilarSource>,
     pub inputs: Vec<InputRead>,
     /// Whether reading stopped when too many rows were rejected. The counts are of what was read.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

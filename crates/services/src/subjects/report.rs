@@ -157,8 +157,8 @@ impl Subjects {
             let profiles = Some(parts.keys.short_digests(Subject::Profile(profile)));
             let filter = AuditFilter::of_requests(RequestFilter { profiles, ..RequestFilter::default() });
             let visit = |line: IndexedLine| {
-                let IndexedLine::Request(record) = line else { return };
-                if only.is_some_and(|(kind, _)| kind != record.operation) {
+                let Some((record, kind)) = lookup(line) else { return };
+                if only.is_some_and(|(only, _)| only != kind) {
                     return;
                 }
                 // Another of this person's values is not what was asked about.
@@ -170,7 +170,10 @@ impl Subjects {
                 }
                 if record.outcome == AuditOutcome::Hit.name() {
                     let value = record.value.and_then(|value| known.get(&value).cloned());
-                    given.push((record.seq, disclosure(profile.as_str().to_owned(), record, value, &names)));
+                    given.push((
+                        record.seq,
+                        disclosure(profile.as_str().to_owned(), record, kind, value, &names),
+                    ));
                 } else {
                     report.requests_without_result += record.count;
                 }
@@ -231,20 +234,28 @@ async fn disclosures_of(
     let filter = AuditFilter::of_requests(RequestFilter { values, outcome, ..RequestFilter::default() });
     let mut given = Vec::new();
     let visit = |line: IndexedLine| {
-        let IndexedLine::Request(record) = line else { return };
+        let Some((record, kind)) = lookup(line) else { return };
         let is_listed = record.profile.as_ref().is_some_and(|(_, digest)| listed.contains(digest));
         if !is_listed {
             let value = Some(value.expose().to_owned());
-            given.push((record.seq, disclosure(String::new(), record, value, names)));
+            given.push((record.seq, disclosure(String::new(), record, kind, value, names)));
         }
     };
     reader.each(&filter, visit).await?;
     Ok(given)
 }
 
+/// A lookup that counts: what a batch asks for again is answered once for the report.
+fn lookup(line: IndexedLine) -> Option<(AuditRecord, Kind)> {
+    let IndexedLine::Request(record) = line else { return None };
+    let kind = record.operation.kind().filter(|_| !record.is_repeat())?;
+    Some((record, kind))
+}
+
 fn disclosure(
     profile_url: String,
     record: AuditRecord,
+    operation: Kind,
     value: Option<String>,
     names: &HashMap<String, String>,
 ) -> Disclosure {
@@ -252,7 +263,7 @@ fn disclosure(
         is_value_recorded: record.value.is_some(),
         time: record.at,
         profile_url,
-        operation: record.operation,
+        operation,
         token: names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone()),
         token_id: record.token,
         request_id: record.request_id,

@@ -34,7 +34,7 @@ pub struct RequestView {
     /// The id of the token.
     pub token: String,
     pub token_name: Option<String>,
-    /// `phone` or `email`.
+    /// `phone`, `email`, or `batch` if a batch was refused as a whole.
     pub operation: &'static str,
     /// `hit`, `miss` or `refused`.
     pub outcome: String,
@@ -45,6 +45,12 @@ pub struct RequestView {
     pub profile_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_digest: Option<String>,
+    /// Its place in a batch, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
+    /// The same batch asked for the same before: it does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<bool>,
     /// How many requests it is about, if that is not one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -81,7 +87,7 @@ pub struct ActionView {
 
 impl EventView {
     /// The columns of a CSV file of events: the fields of their JSON form.
-    pub const COLUMNS: [&'static str; 19] = [
+    pub const COLUMNS: [&'static str; 21] = [
         "time",
         "operation",
         "outcome",
@@ -91,6 +97,8 @@ impl EventView {
         "actor",
         "via",
         "requestId",
+        "place",
+        "repeat",
         "count",
         "counts",
         "what",
@@ -115,7 +123,7 @@ impl EventView {
     }
 
     /// The cells of its row, in the order of [`COLUMNS`](Self::COLUMNS); empty if it has no such field.
-    pub fn cells(&self) -> [String; 19] {
+    pub fn cells(&self) -> [String; 21] {
         let fields = serde_json::to_value(self).unwrap_or_default();
         Self::COLUMNS.map(|column| match &fields[column] {
             Value::Null => String::new(),
@@ -134,6 +142,7 @@ impl RequestView {
     fn of(record: AuditRecord, token_name: Option<String>) -> Self {
         let text = |digest: ShortDigest| hex::encode(&digest.0);
         Self {
+            repeat: record.is_repeat().then_some(true),
             seq: record.seq,
             time: record.at,
             request_id: record.request_id,
@@ -145,6 +154,7 @@ impl RequestView {
             reason: record.reason,
             profile_digest: record.profile.map(|(_, digest)| text(digest)),
             value_digest: record.value.map(text),
+            place: record.place,
             count: (record.count > 1).then_some(record.count),
             node: record.node,
         }

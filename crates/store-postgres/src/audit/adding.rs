@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::store::IndexStep;
-use contactd_core::store::place::kind_number;
 use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED};
 use tokio_postgres::Row;
 
@@ -103,21 +102,23 @@ struct Columns<'a> {
     given_id: Vec<Option<&'a [u8]>>,
     profile: Vec<Option<&'a [u8]>>,
     value: Vec<Option<&'a [u8]>>,
+    place: Vec<Option<i32>>,
 }
 
 /// The last one counts if a number is given twice.
 const INSERT: &str = "INSERT INTO events (node, seq, at, token, reason, digest_key, operation, outcome, count, request_id,
-        given_id, profile, value)
-    SELECT DISTINCT ON (seq) $13, seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile,
-        value
+        given_id, profile, value, place)
+    SELECT DISTINCT ON (seq) $14, seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile,
+        value, place
     FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::integer[], $5::integer[], $6::smallint[], $7::smallint[],
-        $8::bigint[], $9::text[], $10::bytea[], $11::bytea[], $12::bytea[]) WITH ORDINALITY
-        AS given (seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile, value, place)
-    ORDER BY seq, place DESC
+        $8::bigint[], $9::text[], $10::bytea[], $11::bytea[], $12::bytea[], $13::integer[]) WITH ORDINALITY
+        AS given (seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile, value, place,
+            given)
+    ORDER BY seq, given DESC
     ON CONFLICT (node, seq) DO UPDATE SET at = excluded.at, token = excluded.token, reason = excluded.reason,
         digest_key = excluded.digest_key, operation = excluded.operation, outcome = excluded.outcome,
         count = excluded.count, request_id = excluded.request_id, given_id = excluded.given_id,
-        profile = excluded.profile, value = excluded.value";
+        profile = excluded.profile, value = excluded.value, place = excluded.place";
 
 async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
     if records.is_empty() {
@@ -141,14 +142,15 @@ async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
         columns.token.push(token);
         columns.reason.push(record.reason.as_deref().and_then(id));
         columns.digest_key.push(record.profile.as_ref().and_then(|(key, _)| id(key)));
-        columns.operation.push(i16::try_from(kind_number(record.operation)).unwrap_or(i16::MAX));
+        columns.operation.push(record.operation.number());
         columns.outcome.push(i16::try_from(outcome).unwrap_or(2));
         columns.count.push(signed(record.count));
         columns.request_id.push(&record.request_id);
         columns.given_id.push(record.given_id.as_ref().map(|digest| &digest.0[..]));
         columns.profile.push(record.profile.as_ref().map(|(_, digest)| &digest.0[..]));
         columns.value.push(record.value.as_ref().map(|digest| &digest.0[..]));
-        if let Some(token) = token {
+        columns.place.push(record.place.and_then(|place| i32::try_from(place).ok()));
+        if let Some(token) = token.filter(|_| record.count > 0) {
             used.entry((token, record.at.day())).or_default()[outcome] += signed(record.count);
         }
     }
@@ -168,6 +170,7 @@ async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
             &c.given_id,
             &c.profile,
             &c.value,
+            &c.place,
             &node,
         ],
     )

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contactd_core::store::place::{kind, kind_number};
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter, Stored};
-use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp};
+use contactd_core::{AdminRecord, Asked, AuditOutcome, AuditRecord, ShortDigest, Timestamp};
 use parking_lot::Mutex;
 use tokio_postgres::Row;
 
@@ -18,7 +17,7 @@ use crate::usage::{signed, unsigned};
 use crate::work::Cursor;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
-    given_id, value, count
+    given_id, value, count, place
     FROM events JOIN names AS node ON node.id = events.node JOIN names AS token ON token.id = events.token
     LEFT JOIN names AS reason ON reason.id = events.reason LEFT JOIN names AS digest ON digest.id = events.digest_key";
 
@@ -114,7 +113,7 @@ impl<'a> Lines<'a> {
             Some((request, given)) => (Some(request), digests(given)),
             None => (None, Vec::new()),
         };
-        let operation = operation.map(|kind| i16::try_from(kind_number(kind)).unwrap_or(i16::MAX));
+        let operation = operation.map(Asked::number);
         let conditions: Values<'_> =
             &[&since, &until, tokens, &outcome, &operation, &profiles, &values, &request, &given, &most];
         lines.cursor = Some(work.cursor("requests", &format!("{EVENTS} {REQUESTS}"), conditions).await?);
@@ -179,13 +178,14 @@ fn record(row: &Row) -> Tried<AuditRecord> {
         node: row.get(2),
         request_id: row.get(3),
         token: row.get(4),
-        operation: kind(row.get::<_, i16>(5).into()),
+        operation: Asked::numbered(row.get::<_, i16>(5).into()),
         outcome: AuditOutcome::NAMES.get(outcome).copied().unwrap_or("refused").to_owned(),
         reason: row.get(7),
         profile: row.get::<_, Option<String>>(8).zip(digest(9)?),
         given_id: digest(10)?,
         value: digest(11)?,
         count: unsigned(row.get(12)),
+        place: row.get::<_, Option<i32>>(13).and_then(|place| u32::try_from(place).ok()),
     })
 }
 

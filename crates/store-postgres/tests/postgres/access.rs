@@ -6,8 +6,8 @@ use contactd_core::store::{
     AuditIndex, Changes, DayHits, IndexStep, Maintenance, Outbox, StoreError, Suppressions, Tokens, Usage,
 };
 use contactd_core::{
-    Actor, AdminEntry, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Token, TokenSecret,
-    UsageDelta, Via,
+    Actor, AdminEntry, Asked, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Token,
+    TokenSecret, UsageDelta, Via,
 };
 use contactd_testing::TestServer;
 
@@ -97,9 +97,8 @@ async fn usage_of_nodes_adds_up_and_is_no_change() {
     }
     let of = |hits| [DayHits { token: token.id.clone(), day, hits }];
     assert_eq!(store.hits_by_day(day).await.expect("reads"), of(8));
-    store.raise_hits(&of(7)).await.expect("raises");
-    assert_eq!(store.hits_by_day(day).await.expect("reads"), of(8));
-    store.raise_hits(&of(10)).await.expect("raises");
+    let by_no_node = UsageDelta { token: token.id.clone(), hits: 2, ..UsageDelta::default() };
+    store.record_usage(&[by_no_node], now()).await.expect("records");
     assert_eq!(store.hits_since(&token.family, day).await.expect("reads"), 10);
     let (_, listed) = store.list_tokens().await.expect("lists").remove(0);
     assert_eq!((listed.hits, listed.last_used_at), (10, Some(later)));
@@ -253,7 +252,8 @@ async fn processes_that_index_the_same_lines_add_them_once() {
         request_id: format!("r{seq}"),
         given_id: None,
         token: format!("tok_{}", seq % 7),
-        operation: Kind::Phone,
+        operation: Asked::Detail(Kind::Phone),
+        place: None,
         profile: Some(("k1".to_owned(), ShortDigest([u8::try_from(seq % 251).unwrap_or(0); 16]))),
         value: None,
         outcome: "miss".to_owned(),

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use contactd_core::store::IndexStep;
-use contactd_core::store::place::kind_number;
 use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, params};
 
@@ -75,7 +74,7 @@ fn correct(
 fn add(transaction: &Transaction<'_>, names: &mut Ids, node: i64, records: &[AuditRecord]) -> Result<()> {
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
     let mut insert = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?;
     for record in records {
         let token = names.of(transaction, "names", &record.token)?;
@@ -92,17 +91,20 @@ fn add(transaction: &Transaction<'_>, names: &mut Ids, node: i64, records: &[Aud
             record.at.millis(),
             record.request_id,
             token,
-            kind_number(record.operation),
+            record.operation.number(),
             outcome as i64,
             reason,
             key,
             profile,
             record.given_id.map(|digest| digest.0),
             record.value.map(|digest| digest.0),
-            record.count
+            record.count,
+            record.place
         ])?;
-        used.entry((token, record.at.day())).or_default()[outcome] +=
-            i64::try_from(record.count).unwrap_or(0);
+        if record.count > 0 {
+            used.entry((token, record.at.day())).or_default()[outcome] +=
+                i64::try_from(record.count).unwrap_or(0);
+        }
     }
     let mut count = transaction.prepare_cached(
         "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -1,15 +1,14 @@
 //! Reading lines of the index.
 
-use contactd_core::store::place::{kind, kind_number};
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter};
-use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
+use contactd_core::{AdminRecord, Asked, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
 use rusqlite::{Connection, Result, Row};
 
 use crate::ids::find_id;
 use crate::outbox;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
-    given_id, value, count
+    given_id, value, count, place
     FROM events JOIN names AS node ON node.id = events.node JOIN names AS token ON token.id = events.token
     LEFT JOIN names AS reason ON reason.id = events.reason LEFT JOIN names AS digest ON digest.id = events.digest_key";
 
@@ -87,7 +86,7 @@ fn clauses(index: &Connection, filter: &RequestFilter) -> Result<Option<String>>
         clauses.push(format!("outcome = {number}"));
     }
     if let Some(operation) = filter.operation {
-        clauses.push(format!("operation = {}", kind_number(operation)));
+        clauses.push(format!("operation = {}", operation.number()));
     }
     let digests = |digests: &[ShortDigest]| {
         digests.iter().map(|digest| format!("x'{}'", hex::encode(&digest.0))).collect::<Vec<_>>().join(", ")
@@ -114,13 +113,14 @@ fn record(row: &Row<'_>) -> Result<AuditRecord> {
         node: row.get(2)?,
         request_id: row.get(3)?,
         token: row.get(4)?,
-        operation: kind(row.get(5)?),
+        operation: Asked::numbered(row.get(5)?),
         outcome: AuditOutcome::NAMES.get(outcome).copied().unwrap_or("refused").to_owned(),
         reason: row.get(7)?,
         profile: key.zip(profile.map(ShortDigest)),
         given_id: row.get::<_, Option<[u8; 16]>>(10)?.map(ShortDigest),
         value: row.get::<_, Option<[u8; 16]>>(11)?.map(ShortDigest),
         count: row.get(12)?,
+        place: row.get(13)?,
     })
 }
 

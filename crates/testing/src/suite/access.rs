@@ -206,26 +206,14 @@ pub async fn usage_adds_up_by_day(store: &dyn Store) {
     }
     assert_eq!(store.hits_since(&token.id, day("2026-06-01").day()).await.expect("reads"), 6);
     assert_eq!(store.hits_since(&token.id, day("2026-06-02").day()).await.expect("reads"), 2);
+    let of = |date, hits| DayHits { token: token.id.clone(), day: day(date).day(), hits };
+    let mut by_day = store.hits_by_day(day("2026-06-01").day()).await.expect("reads");
+    by_day.sort_by_key(|hits| hits.day);
+    assert_eq!(by_day, [of("2026-06-01", 4), of("2026-06-02", 2)]);
+    let since = store.hits_by_day(day("2026-06-02").day()).await.expect("reads");
+    assert_eq!(since, [of("2026-06-02", 2)]);
     let (_, listed) = store.list_tokens().await.expect("lists").remove(0);
     assert_eq!((listed.hits, listed.last_used_at), (6, Some(day("2026-06-02"))));
-}
-
-/// Counts can be raised, also of a day without any, and are never lowered.
-pub async fn hits_can_be_raised_and_are_never_lowered(store: &dyn Store) {
-    let token = created(store, "crm").await;
-    let (first, second) = (day("2026-06-01"), day("2026-06-02"));
-    let delta = UsageDelta { token: token.id.clone(), hits: 5, misses: 1, ..UsageDelta::default() };
-    store.record_usage(std::slice::from_ref(&delta), first).await.expect("records");
-    let of = |day: Timestamp, hits| DayHits { token: token.id.clone(), day: day.day(), hits };
-    store.raise_hits(&[of(first, 4), of(second, 3)]).await.expect("raises");
-    store.raise_hits(&[of(first, 7)]).await.expect("raises");
-    let mut listed = store.hits_by_day(first.day()).await.expect("reads");
-    listed.sort_by_key(|hits| hits.day);
-    assert_eq!(listed, [of(first, 7), of(second, 3)]);
-    assert_eq!(store.hits_by_day(second.day()).await.expect("reads"), [of(second, 3)]);
-    assert_eq!(store.hits_since(&token.family, first.day()).await.expect("reads"), 10);
-    store.record_usage(&[delta], second).await.expect("records");
-    assert_eq!(store.hits_since(&token.family, second.day()).await.expect("reads"), 8);
 }
 
 /// A long import never delays a revocation or an opt-out.

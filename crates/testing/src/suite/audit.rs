@@ -5,7 +5,7 @@ use std::time::Duration;
 use contactd_core::store::{
     ActionFilter, AuditFilter, EntryPlace, IndexStep, IndexedLine, RequestFilter, Store,
 };
-use contactd_core::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest};
+use contactd_core::{AdminEntry, AdminRecord, Asked, AuditPosition, AuditRecord, Kind, ShortDigest};
 
 use super::now;
 
@@ -17,7 +17,8 @@ fn record(node: &str, seq: u64, token: &str, outcome: &str) -> AuditRecord {
         request_id: format!("r{seq}"),
         given_id: (seq == 2).then_some(ShortDigest([9; 16])),
         token: token.to_owned(),
-        operation: Kind::Email,
+        operation: Asked::Detail(Kind::Email),
+        place: None,
         profile: (outcome != "refused").then(|| ("k1".to_owned(), ShortDigest([u8::from(seq > 2); 16]))),
         value: (outcome == "hit").then(|| ShortDigest([u8::try_from(seq).unwrap_or(0); 16])),
         outcome: outcome.to_owned(),
@@ -73,11 +74,14 @@ pub async fn the_audit_index_adds_every_line_once(store: &dyn Store) {
     let of_one = RequestFilter {
         profiles: Some(vec![ShortDigest([1; 16])]),
         outcome: Some("hit".to_owned()),
-        operation: Some(Kind::Email),
+        operation: Some(Asked::Detail(Kind::Email)),
         ..RequestFilter::default()
     };
     assert_eq!(list(store, of_one.clone()).await, records[2..3]);
-    assert_eq!(list(store, RequestFilter { operation: Some(Kind::Phone), ..of_one }).await, []);
+    assert_eq!(
+        list(store, RequestFilter { operation: Some(Asked::Detail(Kind::Phone)), ..of_one }).await,
+        []
+    );
     let (since, until) = (Some(records[1].at), Some(records[3].at));
     let between = AuditFilter { since, until, ..AuditFilter::of_requests(RequestFilter::default()) };
     assert_eq!(
@@ -164,13 +168,15 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
         request_id: String::new(),
         given_id: None,
         profile: None,
+        operation: Asked::Batch,
         count: 4_995,
         ..record("n1", 4, "a", "refused")
     };
-    let records = [record("n1", 1, "a", "hit"), record("n1", 2, "a", "miss"), many];
+    let again = AuditRecord { place: Some(2), count: 0, ..record("n1", 5, "a", "hit") };
+    let records = [record("n1", 1, "a", "hit"), record("n1", 2, "a", "miss"), many, again];
     let entry = super::outbox::entry("export").counted(&[("rows", 7)]);
     let action = AdminRecord { seq: 3, node: "n1".to_owned(), entry: entry.clone() };
-    let to = AuditPosition { segment: 1, offset: 900, seq: 4, chain: [3; 16] };
+    let to = AuditPosition { segment: 1, offset: 900, seq: 5, chain: [3; 16] };
     let from = AuditPosition::default();
     let admin = std::slice::from_ref(&action);
     let step = IndexStep { node: "n1", records: &records, admin, undisclosed: &[], from, to };
@@ -185,6 +191,14 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
     assert_eq!(list(store, by_id("r1")).await, records[..2], "by its id, and by the digest of another id");
     let usage = store.audit_usage_of("n1").await.expect("reads");
     assert_eq!(usage.iter().map(|usage| usage.refused).sum::<u64>(), 4_995);
+    assert_eq!(
+        usage.iter().map(|usage| usage.hits).sum::<u64>(),
+        1,
+        "what a batch asks for again does not count"
+    );
+    let batches = RequestFilter { operation: Some(Asked::Batch), ..RequestFilter::default() };
+    assert_eq!(list(store, batches).await, records[2..3]);
+    assert_eq!(store.indexed("n1", 5, 5).await.expect("reads"), [IndexedLine::Request(records[3].clone())]);
     assert_eq!(store.audit_usage_of("n2").await.expect("reads"), []);
 
     let actions = AuditFilter { actions: Some(ActionFilter::default()), ..AuditFilter::default() };
@@ -201,7 +215,7 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
     assert_eq!(store.count_after_position("n1").await.expect("counts"), 0);
     let none = IndexStep { node: "n1", records: &records, admin: &[], undisclosed: &[], from: to, to: from };
     assert!(store.index_audit(none).await.expect("indexes"));
-    assert_eq!(store.count_after_position("n1").await.expect("counts"), 4, "the position is before them");
+    assert_eq!(store.count_after_position("n1").await.expect("counts"), 5, "the position is before them");
     assert_eq!(store.check_index().await.expect("checks"), [""; 0]);
     store.forget_audit("n1", 3).await.expect("forgets");
     assert_eq!(newest(store, &actions).await, []);

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{Aged, DetailFilter, ImportPlan, NextEnding, SourceRetention, Store, Swept};
-use contactd_core::{Detail, Kind, Label, Span, Timestamp};
+use contactd_core::store::{
+    Aged, DetailFilter, ImportPlan, NextEnding, ScanLimits, SourceRetention, Store, Swept,
+};
+use contactd_core::{Detail, Kind, Label, SlugParts, Span, Timestamp};
 
 use super::{best, day, email, now, phone, profile, put, put_all, record, sweeping, value};
 
@@ -103,6 +105,30 @@ pub async fn a_number_or_an_address_is_found_under_every_profile(store: &dyn Sto
     let expected = [(ada.clone(), 0), (ada.clone(), 1), (bo.clone(), 0), (bo.clone(), 1)];
     assert_eq!(store.find_holders(&values).await.expect("finds"), expected);
     assert_eq!(store.are_held(&[profile("nobody"), ada, bo]).await.expect("finds"), [false, true, true]);
+}
+
+/// In any order, with or without accents, also if the slug has escapes; and no further than was asked.
+pub async fn people_are_found_by_parts_of_their_slugs(store: &dyn Store) {
+    for slug in ["quell-ada-1a2b3c", "k%C3%A4the-m%C3%BCller", "kaethe-quell", "ada-nuvel", "bo-nuvel"] {
+        put(store, &profile(slug), &[phone("01", 50), email(slug)]).await;
+    }
+    let find = |name: &'static str, profiles, details| async move {
+        let parts = SlugParts::read(name).expect("parts");
+        let found = store.find_by_slug(&parts, ScanLimits { profiles, details }).await.expect("finds");
+        found
+            .iter()
+            .map(|profile| profile.key().trim_start_matches("linkedin.com/in/").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(find("Ada Quell", 10, 100).await, ["quell-ada-1a2b3c"]);
+    assert_eq!(find("ada", 10, 100).await, ["ada-nuvel", "quell-ada-1a2b3c"]);
+    assert_eq!(find("Käthe", 10, 100).await, ["k%C3%A4the-m%C3%BCller", "kaethe-quell"]);
+    assert_eq!(find("muller", 10, 100).await, ["k%C3%A4the-m%C3%BCller"]);
+    assert_eq!(find("linkedin", 10, 100).await, [""; 0]);
+    assert_eq!(find("ll", 2, 100).await.len(), 2);
+    assert_eq!(find("ll", 10, 0).await, [""; 0]);
+    store.remove_details(&profile("ada-nuvel"), &DetailFilter::all(), None).await.expect("removes");
+    assert_eq!(find("ada", 10, 100).await, ["quell-ada-1a2b3c"]);
 }
 
 /// Expired details and those that are too old are removed; the rest stays, and totals are correct.

@@ -9,8 +9,8 @@ use std::task::Poll;
 use async_trait::async_trait;
 use contactd_core::store::*;
 use contactd_core::{
-    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp,
-    UsageDelta,
+    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SlugParts, SubjectDigest,
+    Timestamp, UsageDelta,
 };
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::{Dice, InTempDir};
@@ -169,13 +169,13 @@ faulty! {
         calling record_usage(usage: &[UsageDelta], at: Timestamp) -> ();
         calling hits_since(family: &str, day: i64) -> u64;
         calling hits_by_day(since: i64) -> Vec<DayHits>;
-        calling raise_hits(hits: &[DayHits]) -> ();
     }
     Details {
         calling list_details(profile: &Profile) -> Vec<Detail>;
         writing remove_details(profile: &Profile, which: &DetailFilter, entry: Noted<'_>) -> u64;
         calling visit_all(visit: VisitDetails<'_>) -> ();
         calling find_holders(values: &[(Kind, ContactValue)]) -> Vec<(Profile, usize)>;
+        calling find_by_slug(parts: &SlugParts, limits: ScanLimits) -> Vec<Profile>;
         calling are_held(profiles: &[Profile]) -> Vec<bool>;
         writing sweep(plan: SweepPlan<'_>, entry: Noted<'_>) -> Swept;
         calling list_retention(now: Timestamp) -> Vec<SourceRetention>;

@@ -6,6 +6,7 @@ import { button, data, h, linkButton, nodes } from '../dom.js';
 import { selectField, textField, valuesOf } from '../fields.js';
 import { exact, moment, number } from '../format.js';
 import { attempt, badge, heading } from '../notices.js';
+import { OPERATIONS, operationName } from '../operations.js';
 import { go, href } from '../router.js';
 import { may } from '../session.js';
 import { table } from '../table.js';
@@ -18,10 +19,6 @@ const OUTCOMES = [['', 'any'], ['hit', 'found'], ['miss', 'nothing found'], ['re
 /** @type {Record<string, [Tone, string]>} */
 const OUTCOME_BADGES = { hit: ['good', 'found'], miss: ['none', 'nothing found'], refused: ['warn', 'refused'], done: ['good', 'done'],
   failed: ['bad', 'failed'] };
-const OPERATIONS = ['phone', 'email', 'import', 'import check', 'imports undo', 'export', 'backup', 'restore', 'put', 'remove', 'suppress', 'unsuppress',
-  'erase', 'subject', 'subject search',
-  'token create', 'token update', 'token rotate', 'token revoke', 'sweep', 'configuration'];
-
 /**
  * The links between the pages about the journal.
  * @param {string} current
@@ -64,17 +61,16 @@ function digests(event) {
 }
 
 /** @param {Api.EventShown} event */
-const rowOf = (event) => [h('time', { datetime: event.time }, exact(event.time)), data(event.operation), outcome(event), whoOf(event),
+const rowOf = (event) => [h('time', { datetime: event.time }, exact(event.time)), data(operationName(event.operation)), outcome(event), whoOf(event),
   detailOf(event), digests(event)];
 
-const COLUMNS = ['Time (UTC)', 'Operation', 'Outcome', 'Token or user', 'Request, counts or ticket', 'Line'];
+const COLUMNS = ['Time (UTC)', 'Operation', 'Outcome', 'Token or user', 'Request or counts', 'Line'];
 
 /** @param {URLSearchParams} query */
 function filters(query) {
-  const list = h('datalist', { id: 'operations' }, OPERATIONS.map((name) => h('option', { value: name })));
   const form = h('form', { class: 'filters', autocomplete: 'off' }, periodFields(query, '7d'),
     textField('token', 'Token', { value: query.get('token'), placeholder: 'name or id' }),
-    textField('operation', 'Operation', { value: query.get('operation'), list: 'operations', placeholder: 'phone, export …' }), list,
+    selectField('operation', 'Operation', [['', 'any'], ...OPERATIONS], { chosen: query.get('operation') ?? '' }),
     selectField('outcome', 'Outcome', OUTCOMES, { chosen: query.get('outcome') ?? '' }),
     textField('actor', 'User', { value: query.get('actor') }),
     textField('request', 'Request id', { value: query.get('request') }),

@@ -27,7 +27,8 @@ export function confirmMany(count, verb) {
 /** @param {Array<{ profileUrl: string, details?: number }>} profiles */
 export function profileList(profiles) {
   const rest = profiles.length - MAX_LISTED_PROFILES;
-  return h('ul', { class: 'profile-list' },
+  // Longer lists scroll, also with the keyboard.
+  return h('ul', { class: 'profile-list', tabindex: profiles.length > 5 && '0', 'aria-label': 'Profiles' },
     profiles.slice(0, MAX_LISTED_PROFILES).map(({ profileUrl, details }) => h('li', null, value(profileUrl),
       details !== undefined && `, ${counted(details, 'detail')}`)),
     rest > 0 && h('li', null, `and ${counted(rest, 'more profile')}`));

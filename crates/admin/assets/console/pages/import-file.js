@@ -4,25 +4,15 @@
 import { ApiError, get, post, remove, upload } from '../api.js';
 import { busy, button, data, h } from '../dom.js';
 import { dropZone } from '../drop-zone.js';
-import { checkField, selectField, textField, valuesOf } from '../fields.js';
+import { valuesOf } from '../fields.js';
 import { bytes, counted } from '../format.js';
 import { attempt, badge, heading, problem, section } from '../notices.js';
-import { reasonText } from '../reasons.js';
 import { go } from '../router.js';
 import { facts, table } from '../table.js';
+import { FIELDS, otherCountry, previewTable } from './import-preview.js';
+import { choices, fileChoices, remembered } from './import-settings.js';
 
 const PREVIEW_WAIT_MS = 250;
-
-/** What a column can mean, in the order in which it is offered. */
-const FIELDS = [
-  ['profileUrl', 'profile URL'], ['phone', 'phone number'], ['email', 'e-mail address'],
-  ['phoneLabel', 'label of the number (personal, work)'],
-  ['emailLabel', 'label of the address (personal, work)'], ['confidence', 'confidence (0 to 100)'], ['observedAt', 'last known correct on'],
-  ['basis', 'lawful basis'], ['expiresAt', 'expires on'], ['region', 'country of the number'], ['source', 'source'],
-];
-
-const DATES = [['', 'as in 2026-05-01'], ['%d.%m.%Y', '01.05.2026 (day first)'], ['%d/%m/%Y', '01/05/2026 (day first)'],
-  ['%m/%d/%Y', '05/01/2026 (month first)']];
 
 const STEPS = ['File', 'Columns', 'Check', 'Import'];
 
@@ -71,8 +61,8 @@ export async function importNew({ signal }) {
   return [
     h('p', { class: 'breadcrumb' }, h('a', { href: '#/imports' }, 'Imports')),
     heading('Import a file'), steps(1),
-    dropZone({ label: 'Choose a file', accept: '.csv,.tsv,.txt,.jsonl,.ndjson,.parquet,.gz,.zst',
-      hint: 'CSV with a header, JSON lines or Parquet, also as .gz or .zst.', onFile: send }),
+    dropZone({ label: 'Choose a file', accept: '.csv,.tsv,.txt,.xlsx,.jsonl,.ndjson,.parquet,.gz,.zst',
+      hint: 'An Excel workbook (.xlsx), CSV with a header, JSON lines or Parquet.', onFile: send }),
     h('div', { class: 'progress' }, bar, text, stop), failed,
     h('p', { class: 'note' }, 'Nothing is loaded yet. You see what would happen first, and say yes at the end.'),
   ];
@@ -80,10 +70,8 @@ export async function importNew({ signal }) {
 
 /** @param {Api.UploadShown} file */
 function mappingTable(file) {
-  /** @param {Api.ColumnShown} column */
-  const offeredFor = (column) => Object.entries(file.suggestedMapping).find(([, name]) => name === column.name)?.[0];
   const rows = file.columns.map((column, i) => {
-    const offered = offeredFor(column);
+    const offered = column.suggested;
     const chosen = column.field ?? offered ?? '';
     return [
       h('strong', { id: `column-${i}` }, data(column.name || '(no name)')),
@@ -100,16 +88,17 @@ function mappingTable(file) {
 
 /** @param {HTMLFormElement} form */
 function mappingOf(form) {
-  /** @type {Record<string, string>} */
+  /** @type {Record<string, string[]>} */
   const mapping = {};
   for (const select of form.querySelectorAll('select')) {
     const { column } = select.dataset;
     if (!select.value || column === undefined) continue;
-    if (mapping[select.value]) {
+    const others = mapping[select.value] ??= [];
+    if (others.length && !/^(phone|email)(:|$)/.test(select.value)) {
       const words = FIELDS.find(([field]) => field === select.value)?.[1];
       throw new ApiError('twice', `Two columns are the ${words}. Choose one of them.`);
     }
-    mapping[select.value] = column;
+    others.push(column);
   }
   return mapping;
 }
@@ -118,80 +107,56 @@ function mappingOf(form) {
  * What the form says, as the API wants it. Throws an error with words if something is missing.
  * @param {HTMLFormElement} form
  * @param {Api.UploadShown} file
+ * @param {string | undefined} encoding
  */
-function settings(form, file) {
+function settings(form, file, encoding) {
   const values = valuesOf(form);
   const mapping = mappingOf(form);
   if (file.columns.length) {
     if (!mapping.profileUrl) throw new ApiError('missing', 'Say which column is the profile URL.');
-    if (!mapping.phone && !mapping.email) throw new ApiError('missing', 'Say which column is the phone number or the e-mail address.');
+    if (!['phone', 'phone:work', 'email', 'email:work'].some((field) => mapping[field])) throw new ApiError('missing', 'Say which column is the phone number or the e-mail address.');
     if (!mapping.source && !values.source) throw new ApiError('missing', 'Give the source a name, below.');
   }
   return {
     upload: file.id, mapping, source: values.source, region: values.region, dateFormat: values.dateFormat,
-    requireBasis: values.requireBasis, replaceSource: values.replaceSource,
+    requireBasis: values.requireBasis, replaceSource: values.replaceSource, remember: values.remember,
+    sheet: file.sheet, encoding,
   };
 }
-
-/** @type {Record<string, Tone>} */
-const VERDICTS = { loaded: 'good', 'loaded in part': 'warn', rejected: 'bad', 'opted out': 'none' };
-
-/** @param {Api.RowShown[]} rows */
-function previewTable(rows) {
-  const used = FIELDS.filter(([field]) => rows.some(({ values }) => values[field]));
-  const columns = [{ name: 'Line', number: true }, 'Verdict', ...used.map(([, words]) => words.replace(/ \(.*/, ''))];
-  return table('First rows', columns, rows.map((row) => [
-    row.line,
-    [badge(VERDICTS[row.verdict] ?? 'none', row.verdict),
-      row.reasons.map(({ column, reason }) => h('span', { class: 'second-line' }, column && [data(column), ': '], reasonText(reason)))],
-    ...used.map(([field]) => row.values[field] && data(row.values[field])),
-  ]), { empty: 'The file has no rows.', className: 'row-preview' });
-}
-
-/** @param {Partial<Api.ToImport>} [before] */
-const choices = (before = {}) => [
-  textField('source', 'Source', { value: before.source, maxlength: 100,
-    hint: 'Where this data comes from, such as crm. People who ask what is held about them read this name. A column “source” of a row wins.' }),
-  h('div', { class: 'field-pair' },
-    textField('region', 'Country of numbers without +',
-      { value: before.region, maxlength: 2, pattern: '[A-Za-z]{2}', title: 'Two letters, such as US', placeholder: 'US',
-      hint: 'Two letters. Empty: such numbers are rejected.' }),
-    selectField('dateFormat', 'Dates are written', DATES, { chosen: before.dateFormat ?? '' })),
-  checkField('requireBasis', 'Reject details without a lawful basis', { checked: before.requireBasis }),
-  checkField('replaceSource', 'The file is complete: replace the source',
-    { checked: before.replaceSource,
-    hint: 'Also deletes what the source held before and is not in this file. You see how much that is before you decide.' }),
-];
 
 /** @type {Record<string, string>} */
 const DELIMITERS = { ',': 'comma', ';': 'semicolon', '\t': 'tab', '|': 'vertical bar' };
 
 /** @param {Api.UploadShown} file */
-const aboutFile = ({ name, bytes: size, format, encoding, delimiter, columns }) => facts([
-  ['File', data(name)], ['Size', bytes(size)], ['Format', format], ['Encoding', encoding],
+const aboutFile = ({ name, bytes: size, format, encoding, sheet, delimiter, columns }) => facts([
+  ['File', data(name)], ['Size', bytes(size)], ['Format', format], ['Encoding', encoding], ['Sheet', sheet && data(sheet)],
   ['Columns', columns.length ? counted(columns.length, 'column') : null], ['Separated by', delimiter && (DELIMITERS[delimiter] ?? delimiter)],
 ]);
 
 /**
- * The columns of a file, with what was said about them in an earlier check.
+ * The columns of a file, with what was said about them before: then others are not used.
  * @param {Api.ColumnShown[]} columns
- * @param {Record<string, string>} [mapping]
+ * @param {Record<string, string | string[]>} [mapping]
  */
-function withEarlier(columns, mapping = {}) {
+function withEarlier(columns, mapping) {
+  if (!mapping || !Object.keys(mapping).length) return columns;
   /** @param {Api.ColumnShown} column */
-  const earlier = (column) => Object.entries(mapping).find(([, name]) => name === column.name)?.[0];
-  return columns.map((column) => ({ ...column, field: column.field ?? earlier(column) ?? null }));
+  const earlier = (column) => Object.entries(mapping).find(([, names]) => [names].flat().includes(column.name))?.[0];
+  return columns.map((column) => ({ ...column, field: earlier(column) ?? null, suggested: undefined }));
 }
 
 /** @param {PageInput} input */
 export async function importUpload({ params, query, signal }) {
-  const earlier = query.get('job');
-  const [file, job] = await Promise.all([
-    get('/uploads/{id}', { path: { id: params.id }, signal }),
-    earlier ? get('/jobs/{id}', { path: { id: earlier }, signal }) : null,
+  const [earlier, like] = [query.get('job'), query.get('like')];
+  const job = earlier ? await get('/jobs/{id}', { path: { id: earlier }, signal }) : null;
+  const asked = { sheet: query.get('sheet') ?? job?.input.sheet, encoding: query.get('encoding') ?? job?.input.encoding ?? undefined };
+  const [file, { sources }] = await Promise.all([
+    get('/uploads/{id}', { path: { id: params.id }, query: asked, signal }),
+    get('/sources', { signal }),
   ]);
+  const known = sources.find(({ name }) => name === like);
   /** @type {Partial<Api.ToImport>} */
-  const before = job?.input ?? {};
+  const before = job?.input ?? (known ? { ...known.reading, source: known.name } : {});
   const preview = h('div');
   const wrong = h('p', { class: 'error-text', role: 'alert' });
   const check = h('button', { type: 'submit', class: 'primary' }, 'Check all rows');
@@ -201,7 +166,7 @@ export async function importUpload({ params, query, signal }) {
   }));
   const form = h('form', { autocomplete: 'off' },
     section('Which column is what?', mappingTable({ ...file, columns: withEarlier(file.columns, before.mapping) })),
-    section('Settings', h('div', { class: 'panel' }, choices(before))),
+    section('Settings', h('div', { class: 'panel' }, choices(before, sources))),
     section('First rows, as they would be loaded', preview),
     wrong,
     h('div', { class: 'actions' }, check, discard));
@@ -211,9 +176,11 @@ export async function importUpload({ params, query, signal }) {
     turn += 1;
     const mine = turn;
     try {
-      const { upload: id, ...rest } = settings(form, file);
-      const { rows } = await post('/uploads/{id}/preview', rest, { path: { id }, signal });
-      if (mine === turn) preview.replaceChildren(previewTable(rows));
+      const { upload: id, remember, ...rest } = settings(form, file, asked.encoding);
+      const { rows, otherCountries } = await post('/uploads/{id}/preview', rest, { path: { id }, signal });
+      if (mine !== turn) return;
+      const country = /** @type {HTMLSelectElement} */ (form.elements.namedItem('region'));
+      preview.replaceChildren(...[otherCountry(otherCountries, country), previewTable(rows)].filter((part) => part !== null));
     } catch (error) {
       if (signal.aborted) return;
       if (!error.code) throw error;
@@ -230,7 +197,7 @@ export async function importUpload({ params, query, signal }) {
     event.preventDefault();
     busy(check, async () => {
       try {
-        const started = await post('/imports', { ...settings(form, file), dryRun: true });
+        const started = await post('/imports', { ...settings(form, file, asked.encoding), dryRun: true });
         go(['jobs', started.id]);
       } catch (error) {
         if (!error.code) throw error;
@@ -241,6 +208,6 @@ export async function importUpload({ params, query, signal }) {
   show();
   return [
     h('p', { class: 'breadcrumb' }, h('a', { href: '#/imports' }, 'Imports')),
-    heading('Import a file'), steps(2), aboutFile(file), form,
+    heading('Import a file'), steps(2), aboutFile(file), fileChoices(file, query), !job && !like && remembered(file, sources), form,
   ];
 }

@@ -2,11 +2,12 @@
 // Importing a file, steps 3 and 4: what a check has found or an import has done.
 
 import { address, post } from '../api.js';
+import { countryName } from '../countries.js';
 import { ask } from '../dialog.js';
 import { button, data, h, linkButton } from '../dom.js';
 import { textField } from '../fields.js';
 import { counted, number } from '../format.js';
-import { notice, section } from '../notices.js';
+import { attempt, notice, section } from '../notices.js';
 import { reasonText, warningText } from '../reasons.js';
 import { go, href } from '../router.js';
 import { table } from '../table.js';
@@ -44,10 +45,12 @@ function rejects(job) {
         examples.map(({ line, column, reason }) => [number(line), data(column), reasonText(reason)]))));
 }
 
-/** @param {{ warnings?: Array<{ warning: string, count: number, examples?: Array<{ line: number }> }>, columnsNotUsed?: string[] }} report */
+/** @param {{ warnings?: Array<{ warning: string, count: number, examples?: Array<{ line: number }>, countries?: string[] }>, columnsNotUsed?: string[] }} report */
 function remarks({ warnings = [], columnsNotUsed = [] }) {
   return [
-    warnings.map(({ warning, count, examples = [] }) => notice('warn', h('p', null, `${counted(count, 'value')}: ${warningText(warning)}`,
+    warnings.map(({ warning, count, examples = [], countries = [] }) => notice('warn', h('p', null,
+      countries.length ? warningText(warning) : `${counted(count, 'value')}: ${warningText(warning)}`,
+      countries.length > 0 && `: probably ${countries.map(countryName).join(' or ')}`,
       examples.length > 0 && ` (line ${examples.map(({ line }) => number(line)).join(', ')})`, '.'))),
     columnsNotUsed.length > 0 && h('p', { class: 'note' }, 'Columns that are not used: ',
       columnsNotUsed.map((column, i) => [i > 0 && ', ', data(column)]), '.'),
@@ -104,6 +107,23 @@ function next(job) {
   return h('p', { class: 'actions' }, button('Import', () => run(job), { class: 'primary' }), back);
 }
 
+/**
+ * Asks whether a new source is a typing mistake.
+ * @param {Api.JobShown} job
+ */
+function similarSources({ input, result }) {
+  /** @type {Array<{ source: string, known: string }>} */
+  const similar = result.similarSources ?? [];
+  return similar.map(({ source, known }) => {
+    const other = button(`Check again as ${known}`, () => attempt(other, async () => {
+      const started = await post('/imports', { ...input, source: known, dryRun: true });
+      go(['jobs', started.id]);
+    }));
+    return notice('warn', h('p', null, 'The source ', data(source), ' is new. Did you mean ', data(known), '?'),
+      input.dryRun && source === input.source && h('p', { class: 'actions' }, other));
+  });
+}
+
 /** @param {Api.JobShown} job */
 export function importResult(job) {
   const { input, result, state } = job;
@@ -114,7 +134,7 @@ export function importResult(job) {
       h('p', null, h('strong', null, input.dryRun ? 'Nothing is loaded yet.' : `Import ${result.id} is finished.`), ' ',
       !isCompared ? (input.dryRun ? 'Every row is read. Your role does not see people, so this check does not say what of it is on file.' : 'It is not on record yet, so its counts are not shown.')
         : isNothing ? 'The file contains nothing that is not held already.' : input.dryRun ? 'This is what the import would do.' : 'Lookups give out the new data.')),
-    section(input.dryRun ? 'What would happen' : 'What was done', numbers(result), remarks(result)),
+    section(input.dryRun ? 'What would happen' : 'What was done', similarSources(job), numbers(result), remarks(result)),
     next(job), rejects(job),
   ];
 }

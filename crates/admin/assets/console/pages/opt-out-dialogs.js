@@ -4,11 +4,12 @@
 import { post } from '../api.js';
 import { ask } from '../dialog.js';
 import { h, nodes, value } from '../dom.js';
-import { radioField, ticketField } from '../fields.js';
+import { radioField } from '../fields.js';
 import { counted, kindName } from '../format.js';
 import { resultOf } from '../jobs.js';
 import { flash } from '../notices.js';
 import { afterwards, confirmMany, isGivenOut, paragraphs } from './dialog-parts.js';
+import { caseField } from './people-search.js';
 
 /**
  * Opts out the person, or the number or address and, if wanted, the people whose profiles hold it.
@@ -42,7 +43,7 @@ export async function optOut(found, again) {
         found.held.length > 0 && 'The data stays stored. To delete it too, use Erase instead.',
         !found.held.length && 'Nobody is on file under this now. The opt-out counts for what is imported later. Check for a typing error first.'),
     ],
-    fields: [scope, many, ticketField()],
+    fields: [scope, many, caseField()],
     confirm: 'Opt out',
     act: async ({ scope: chosen, ticket }, said) => resultOf(await post('/people/opt-out', {
       q: subject.text, ticket, person: chosen === 'person', confirmed: chosen === 'person' ? profiles.length : undefined,
@@ -82,7 +83,7 @@ export async function optOutUnseen(q) {
         { value: 'person', label: 'The whole person', hint: 'Also everything else in the profiles that hold it.' },
         { value: 'value', label: 'Only this number or address', hint: 'Other details of theirs are still given out.' },
       ], 'person'),
-      many, ticketField(),
+      many, caseField(),
     ],
     confirm: 'Opt out',
     act: async ({ scope, ticket, typed }, said) => {
@@ -117,7 +118,7 @@ export async function withdraw(found, again) {
           : 'Nothing is held that could be given out. What is imported from now on may be.',
         'Do this only if the person has asked for it, or if the opt-out was a mistake.'),
     ],
-    fields: [ticketField()],
+    fields: [caseField()],
     confirm: 'Take it back',
     act: ({ ticket }) => post('/opt-outs/withdraw', { q, ticket }),
   });

@@ -5,7 +5,7 @@ import { get, post } from '../api.js';
 import { ask } from '../dialog.js';
 import { busy, button, h } from '../dom.js';
 import { dropZone } from '../drop-zone.js';
-import { textArea, textField, ticketField, valuesOf } from '../fields.js';
+import { checkField, textArea, textField, ticketField, valuesOf } from '../fields.js';
 import { counted, number } from '../format.js';
 import { heading, section } from '../notices.js';
 import { go } from '../router.js';
@@ -56,16 +56,18 @@ function listForm() {
         title: `Opt out ${counted(lines.length, 'line')}`,
         intro: [
           h('p', null, `Each of the ${counted(lines.length, 'line')} is opted out: from the moment this is done, no lookup gives it out, also if it is imported again.`),
-          h('p', null, 'A number or an address is opted out under every profile; other details of the people who have it are still given out. Lines that cannot be read are listed afterwards, and the others are done.'),
+          h('p', null, 'A number or an address is opted out under every profile. Lines that cannot be read are listed afterwards, and the others are done.'),
           h('p', null, 'The data stays stored.'),
         ],
         fields: [
           lines.length > 10 && textField('typed', `Type ${lines.length} to opt out ${lines.length} lines`,
             { required: true, inputmode: 'numeric', pattern: String(lines.length) }),
+          checkField('person', 'Also opt out the people who have these numbers and addresses',
+            { hint: 'Everything in their profiles, also if several people share a number or an address.' }),
           ticketField(),
         ],
         confirm: 'Opt out',
-        act: ({ ticket }) => post('/opt-outs/list', text, { query: { ticket }, headers: { 'Content-Type': 'text/plain; charset=utf-8' } }),
+        act: ({ ticket, person }) => post('/opt-outs/list', text, { query: { ticket, person }, headers: { 'Content-Type': 'text/plain; charset=utf-8' } }),
       });
       if (answer) go(['jobs', answer.result.id]);
     });

@@ -23,7 +23,7 @@ function findings(list) {
   const wrong = list.filter(({ verdict }) => verdict !== 'ok');
   return wrong.map(({ check, verdict, message, advice }) => notice(verdict === 'fail' ? 'bad' : 'warn',
     h('p', null, badge(verdict === 'fail' ? 'bad' : 'warn', check), ' ', data(message)),
-    advice && h('p', null, 'What to do: ', data(advice))));
+    advice && h('p', null, may('nodes') ? ['What to do: ', data(advice)] : 'An operator sees what to do, and can do it.')));
 }
 
 /** @param {Api.JournalShown} journal */
@@ -39,7 +39,7 @@ function record({ journal, lastImport, lastBackup }) {
   const imported = lastImport
     ? [`${moment(lastImport.importedAt)}, `, data(lastImport.source), `, ${counted(lastImport.rows, 'row')}`]
     : 'never';
-  const backup = lastBackup ? `${moment(lastBackup.madeAt)} (${distance(lastBackup.madeAt)})` : badge('warn', 'never: run contactd backup');
+  const backup = lastBackup ? `${moment(lastBackup.madeAt)} (${distance(lastBackup.madeAt)})` : badge('warn', may('nodes') ? 'never: run contactd backup on the server' : 'never: ask an operator to make one');
   return h('dl', { class: 'facts' },
     h('div', null, h('dt', null, 'Audit journal'), h('dd', null, journalBadge(journal), ' ',
       h('span', { class: 'note' }, counted(journal.lines, 'line')), ' ',

@@ -1,17 +1,18 @@
 // @ts-check
-// People: what is held about somebody and who received it; opting out, correcting and erasing.
+// People: finding somebody, what is held about them and who received it; opting out, correcting and erasing.
 // What was searched for is kept in memory only: in no address, no history and no log.
 
 import { post } from '../api.js';
 import { button, data, h, value } from '../dom.js';
-import { capital, counted, day, kindName, moment, number } from '../format.js';
-import { badge, heading, notice, problem, section, turnPage } from '../notices.js';
+import { ticketField } from '../fields.js';
+import { capital, counted, day, kindName, moment } from '../format.js';
+import { attempt, badge, heading, notice, problem, section, turnPage } from '../notices.js';
 import { isOnRecord, may } from '../session.js';
 import { table } from '../table.js';
 import { optOut, optOutUnseen, withdraw } from './opt-out-dialogs.js';
-import { lookFor, takeWanted } from './people-search.js';
-import { correct, erase, removeDetail, report } from './person-dialogs.js';
-import { received } from './report.js';
+import { keepTicket, personLink, takeWanted, ticketOfSearch } from './people-search.js';
+import { correct, erase, removeDetail } from './person-dialogs.js';
+import { makeReport, received } from './report.js';
 
 /** With more profiles than this, each is folded. */
 const MAX_OPEN_PROFILES = 3;
@@ -71,7 +72,7 @@ function held(found, again) {
     const details = found.held.filter((detail) => detail.profileUrl === profile);
     return h('details', { class: 'profile-details', open: found.profiles.length <= MAX_OPEN_PROFILES },
       h('summary', null, value(profile), h('span', { class: 'heading-note' }, ` ${counted(details.length, 'detail')}`)),
-      heldTable(profile, details, again));
+      heldTable(profile, details, again), h('p', null, personLink(profile, 'Only this profile')));
   });
 }
 
@@ -91,7 +92,7 @@ function recipients(found) {
 function footnotes(found) {
   const compared = found.indexComparedAt
     ? `The list of recipients was last compared with the audit journal on ${moment(found.indexComparedAt)}.`
-    : 'The list of recipients has not been compared with the audit journal yet. Verify the journal on the Audit page.';
+    : `The list of recipients has not been compared with the audit journal yet. ${may('auditProof') ? 'Verify the journal on the Audit page.' : 'An auditor can verify the journal.'}`;
   return h('p', { class: 'note' },
     found.requestsWithoutResult > 0 && `${counted(found.requestsWithoutResult, 'other request')} about this got no details. `,
     found.recipients.length > 0 && found.disclosuresKnownSince && `The records of recipients begin on ${moment(found.disclosuresKnownSince)}. `, compared);
@@ -102,10 +103,7 @@ function sharing(found) {
   if (!found.shared.length) return null;
   return section('Other profiles with the same values',
     h('p', { class: 'note' }, 'They may be the same person’s, or belong to people who share a number or an address. Nothing you do here affects them.'),
-    table('Other profiles', ['Profile', 'Has the same', { name: 'Actions', hidden: true }], found.shared.map(({ profileUrl, kind }) => [
-      value(profileUrl), kindName(kind),
-      button('Look', () => lookFor(profileUrl), { class: 'quiet', 'aria-label': `Look for ${profileUrl}` }),
-    ])));
+    table('Other profiles', ['Profile', 'Has the same'], found.shared.map(({ profileUrl, kind }) => [personLink(profileUrl), kindName(kind)])));
 }
 
 /**
@@ -115,16 +113,18 @@ function sharing(found) {
 function result(found, again) {
   const { subject, profiles, suppression } = found;
   const isValue = subject.kind !== 'profile';
+  const makeIt = button('Report', () => attempt(makeIt, () => makeReport(subject.text)));
   const counts = found.held.length
     ? `${counted(found.held.length, 'detail')} in ${counted(profiles.length, 'profile')}`
     : isValue ? `No profile holds this ${kindName(subject.kind)}.` : 'Nobody of this address is on file.';
   return h('article', { class: 'person' },
     h('header', { class: 'person-head' },
       h('div', null, h('h2', { tabindex: '-1' }, value(subject.text)),
+        isValue && profiles.length === 1 && h('p', null, personLink(profiles[0])),
         h('p', null, state(found), ' ', h('span', { class: 'note' }, counts))),
       h('div', { class: 'actions' },
-        button('Report', () => report(found)),
-        may('optOuts') && (!suppression.isSuppressed || isValue) && button('Opt out', () => optOut(found, again), { class: 'primary' }),
+        makeIt,
+        may('optOuts') && (!suppression.isSuppressed || isValue) && button('Opt out', () => optOut(found, again), { class: !suppression.isSuppressed && 'primary' }),
         may('optOuts') && suppression.isSuppressed && button('Take back the opt-out', () => withdraw(found, again)),
         button('Erase', () => erase(found, again), { class: 'danger' }))),
     isValue && profiles.length > 1 && notice('warn', h('p', null,
@@ -137,10 +137,42 @@ function result(found, again) {
 }
 
 /**
+ * Several people whose profiles have parts of a name.
+ * @param {Api.PeopleFound} found
+ */
+const matches = ({ profiles, isComplete }) => h('section', { class: 'person' },
+  h('h2', { tabindex: '-1' }, profiles.length ? `${counted(profiles.length, 'profile')} found` : 'Nobody is found'),
+  !profiles.length && h('p', null, 'No profile URL has all parts of this name. Type fewer of them, or search for an e-mail address or a phone number.'),
+  h('ul', { class: 'plain-list' }, profiles.map((profile) => h('li', null, personLink(profile)))),
+  !isComplete && notice('warn', h('p', null, 'These are not all. Type more of the name.')));
+
+/**
+ * Whether this is a name: neither a URL, an address nor a number.
+ * @param {string} text
+ */
+const isName = (text) => /\p{L}/u.test(text) && !/[@/]/.test(text);
+
+/**
+ * What is found under a text: one person, number or address; or several people of a name.
+ * @param {string} text
+ * @param {() => void} again
+ */
+async function find(text, again) {
+  const ticket = ticketOfSearch();
+  let q = text;
+  if (isName(text)) {
+    const named = await post('/people/find', { name: text, ticket });
+    if (named.profiles.length !== 1 || !named.isComplete) return matches(named);
+    [q] = named.profiles;
+  }
+  return result(await post('/people/search', { q, ticket }), again);
+}
+
+/**
  * While nothing can be put on record, people are not shown. They can opt out all the same.
  * @param {{ code: string }} error
  */
-const unseen = (error) => (error.code === 'not_on_record' && may('optOuts') ? [h('p', null,
+const unseen = (error) => (error.code === 'not_on_record' && may('optOuts') && !isName(asked) ? [h('p', null,
   button('Opt out without looking', () => optOutUnseen(asked), { class: 'primary' }))] : []);
 
 export async function people() {
@@ -151,21 +183,25 @@ export async function people() {
   });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Search');
   const said = h('p', { class: 'visually-hidden', role: 'status' });
+  const caseRow = ticketField({ value: ticketOfSearch(), hint: 'The number of the case, if there is one, such as DSR-17. Never a name, a number or an address.' });
+  const ticket = /** @type {HTMLInputElement} */ (caseRow.querySelector('input'));
   const place = h('div', { class: 'search-result' });
 
   let searches = 0;
 
   /**
    * Searches for what was typed or, without `focus`, once more for the same. The newest search counts, however late others answer.
-   * @param {{ focus: boolean }} options
+   * `isFirst`: what another page had to say stays.
+   * @param {{ focus: boolean, isFirst?: boolean }} options
    */
-  async function search({ focus }) {
+  async function search({ focus, isFirst = false }) {
     if (focus) asked = input.value.trim();
+    keepTicket(ticket.value);
     if (!asked) return;
     searches += 1;
     const mine = searches;
     if (focus) {
-      turnPage();
+      if (!isFirst) turnPage();
       // Nobody acts on the person who was there before.
       place.replaceChildren();
     }
@@ -173,10 +209,10 @@ export async function people() {
     send.setAttribute('aria-disabled', 'true');
     place.classList.add('outdated');
     try {
-      const found = await post('/people/search', { q: asked });
+      const found = await find(asked, () => search({ focus: false }));
       if (mine !== searches) return;
-      place.replaceChildren(result(found, () => search({ focus: false })));
-      said.textContent = `Found: ${counted(found.held.length, 'detail')} in ${counted(found.profiles.length, 'profile')}.`;
+      place.replaceChildren(found);
+      said.textContent = 'Found.';
       if (focus) place.querySelector('h2')?.focus();
     } catch (error) {
       if (!error.code) throw error;
@@ -192,11 +228,12 @@ export async function people() {
   }
 
   const form = h('form', { class: 'search-form', role: 'search', autocomplete: 'off' },
-    h('label', { for: 'person' }, 'Profile URL, e-mail address or phone number'),
+    h('label', { for: 'person' }, 'Profile URL, e-mail address, phone number or name'),
     h('div', { class: 'field-with-button' }, input, send),
     h('p', { class: 'hint', id: 'person-hint' },
-      `Phone numbers with + and country code. ${isOnRecord() ? 'Every search is on record with your name.' : 'The journal is off: searches are not on record.'}`));
+      `Phone numbers with + and country code. A name is looked for in the profile URLs: ada quell finds …/in/ada-quell-1a2b3c. ${isOnRecord() ? 'Every search is on record with your name.' : 'The journal is off: searches are not on record.'}`),
+    caseRow);
   form.addEventListener('submit', (event) => { event.preventDefault(); search({ focus: true }); });
-  if (wanted) queueMicrotask(() => search({ focus: true }));
+  if (wanted) queueMicrotask(() => search({ focus: true, isFirst: true }));
   return [heading('People'), form, said, place];
 }

@@ -1,22 +1,23 @@
 // @ts-check
-// Erasing somebody, correcting and removing details, and the access report. Every dialog says in whole sentences what will happen.
+// Erasing somebody, correcting and removing details. Every dialog says in whole sentences what will happen.
 
 import { post } from '../api.js';
 import { ask } from '../dialog.js';
 import { h, value } from '../dom.js';
-import { checkField, selectField, textField, ticketField } from '../fields.js';
+import { checkField, selectField, textField } from '../fields.js';
 import { counted, kindName } from '../format.js';
 import { resultOf } from '../jobs.js';
 import { flash } from '../notices.js';
 import { afterwards, confirmMany, paragraphs, profileList } from './dialog-parts.js';
-import { openReport } from './report.js';
+import { caseField } from './people-search.js';
 
 /**
  * Erases everybody whom a search has found. A dry run says first whom that concerns.
- * @param {Api.FoundShown} found
+ * @param {Pick<Api.FoundShown, 'subject'>} found
  * @param {() => void} again
+ * @param {(...content: Content[]) => void} [say]
  */
-export async function erase(found, again) {
+export async function erase(found, again, say = flash) {
   const { subject } = found;
   /** @type {Api.ErasureShown} */
   let preview;
@@ -57,7 +58,7 @@ export async function erase(found, again) {
     fields: [
       !isNobody && checkField('values', 'Also opt out their numbers and addresses',
         { hint: 'Then these are not given out under any other profile either.' }),
-      confirmMany(profiles.length, 'erase'), ticketField(),
+      confirmMany(profiles.length, 'erase'), caseField(),
     ],
     confirm: profiles.length > 1 ? `Erase ${profiles.length} profiles` : isNobody ? 'Opt out' : 'Erase',
     act: async ({ values, ticket }, said) => resultOf(await post('/people/erase', {
@@ -66,7 +67,7 @@ export async function erase(found, again) {
   });
   if (!answer) return;
   const removed = answer.result.profiles.reduce((sum, profile) => sum + profile.details, 0);
-  flash(isNobody && !removed ? 'Opted out. There was nothing to delete.'
+  say(isNobody && !removed ? 'Opted out. There was nothing to delete.'
     : `Erased: ${counted(removed, 'detail')} of ${counted(answer.result.profiles.length, 'profile')} deleted and opted out.`,
     afterwards(answer.result));
   again();
@@ -92,7 +93,7 @@ export async function correct(detail, again) {
       checkField('replace', 'Remove the wrong entry', {
         checked: true, hint: `If the next import of ${detail.source} contains it again, it comes back. Have it corrected there, too.`,
       }),
-      ticketField(),
+      caseField(),
     ],
     confirm: 'Correct',
     act: async ({ value: right, label, replace, ticket }, said) => {
@@ -122,7 +123,7 @@ export async function removeDetail(detail, again) {
         'It is deleted from every file of the service. This cannot be undone.',
         `The person is not opted out: if the next import of ${detail.source} contains it again, it comes back. To keep it out, opt out or erase.`),
     ],
-    fields: [ticketField()],
+    fields: [caseField()],
     confirm: 'Remove',
     act: async ({ ticket }, said) => resultOf(await post('/people/remove', {
       profileUrl: detail.profileUrl, kind: detail.kind, value: detail.value, source: detail.source, ticket,
@@ -131,24 +132,4 @@ export async function removeDetail(detail, again) {
   if (!answer) return;
   flash(answer.result.changed ? 'Removed.' : 'Nothing was removed: it was not there any more.', afterwards(answer.result));
   again();
-}
-
-/**
- * Makes the access report.
- * @param {Api.FoundShown} found
- */
-export async function report(found) {
-  const several = found.subject.kind !== 'profile' && found.profiles.length > 1;
-  await ask({
-    title: 'Make an access report',
-    intro: [
-      h('p', null, value(found.subject.text)),
-      paragraphs(
-        'The report has everything that is held, and who received it when. Check the identity of the person who asks before you send it.',
-        several && 'Several profiles hold this, and any of these people could be asking. So the report is about this one value only and names no profile.'),
-    ],
-    fields: [ticketField()],
-    confirm: 'Make the report',
-    act: async ({ ticket }) => openReport(await post('/people/report', { q: found.subject.text, ticket }), ticket),
-  });
 }

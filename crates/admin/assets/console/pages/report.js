@@ -1,13 +1,14 @@
 // @ts-check
 // The access report: a page to print or to save, written for the person whom it is about.
 
-import { reportAsHtml } from '../api.js';
+import { post, reportAsHtml } from '../api.js';
 import { button, data, h, save, value } from '../dom.js';
 import { capital, counted, day, kindName, moment, number } from '../format.js';
-import { attempt, flash } from '../notices.js';
+import { attempt, flash, flashNext } from '../notices.js';
 import { go } from '../router.js';
 import { table } from '../table.js';
-import { lookFor } from './people-search.js';
+import { lookFor, ticketOfSearch } from './people-search.js';
+import { erase } from './person-dialogs.js';
 
 const MAX_LISTED_DISCLOSURES = 50;
 
@@ -25,14 +26,17 @@ export function received({ operation, value: text, isValueRecorded, times, first
 }
 
 /**
- * Opens the page with a report that was just made. It is kept in memory only.
- * @param {Api.ReportShown} report
- * @param {string} [ticket]
+ * Makes the report about a person, a number or an address, and opens the page with it. It is kept in memory only.
+ * @param {string} q
  */
-export function openReport(report, ticket) {
-  made = { report, ticket };
+export async function makeReport(q) {
+  const ticket = ticketOfSearch();
+  made = { report: await post('/people/report', { q, ticket }), ticket };
   go(['people', 'report']);
 }
+
+/** What a saved report is called: by its case, never by the person. */
+const fileName = (/** @type {string | undefined} */ ticket) => `${['access-report', ticket?.replace(/[^\w.-]/g, '-')].filter(Boolean).join('-')}.html`;
 
 /** @param {Api.ReportShown} report */
 function state({ subject, suppression, held }) {
@@ -129,14 +133,18 @@ export async function reportPage() {
         ' and make it again.')];
   }
   const { report, ticket } = made;
+  const { text } = report.subject;
+  const back = () => lookFor(text);
   const saveIt = button('Save as a file', () => attempt(saveIt, async () => {
-    const page = await reportAsHtml({ q: report.subject.text, ticket });
-    save(new Blob([page], { type: 'text/html' }), 'report.html');
-    flash('The report is saved as report.html. It contains personal data: delete it when it is sent.');
-  }));
+    const page = await reportAsHtml({ q: text, ticket });
+    save(new Blob([page], { type: 'text/html' }), fileName(ticket));
+    saveIt.classList.remove('primary');
+    flash(`The report is saved as ${fileName(ticket)}. It contains personal data: delete it when it is sent.`);
+  }), { class: 'primary' });
   return [
-    h('p', { class: 'actions no-print' }, button('Print', () => print(), { class: 'primary' }), saveIt,
-      button('Back to the person', () => lookFor(report.subject.text))),
+    h('p', { class: 'actions no-print' }, saveIt, button('Print', () => print()), button('Back to the person', back),
+      button('Erase', () => erase(report, back, flashNext), { class: 'danger' })),
+    h('p', { class: 'note no-print' }, 'Check the identity of the person who asks before you send it.'),
     h('article', { class: 'report' },
       h('h1', { tabindex: '-1' }, 'What we hold about you, and who received it'),
       h('p', { class: 'note' }, 'About ', value(report.subject.text), `, as of ${moment(report.generatedAt)}`),

@@ -49,7 +49,7 @@ export async function retention({ signal }) {
       ['What imports changed, for undo', undo ? `kept for ${span(undo)}` : 'not kept'],
       ['Lines of the audit journal', auditKeep ? `kept for ${span(auditKeep)}` : 'kept for ever'],
     ]),
-    h('p', { class: 'note' }, 'The maximum age of a source is set with ', h('code', null, 'contactd import --max-age'),
-      ' on the server, the other times in its configuration.'),
+    h('p', { class: 'note' }, may('nodes') ? ['The maximum age of a source is set with ', h('code', null, 'contactd import --max-age'),
+      ' on the server, the other times in its configuration.'] : 'Whoever runs the server sets these times.'),
   ];
 }

@@ -83,12 +83,13 @@ async fn delete(Call { api, who }: Call, Named(id): Named) -> Result<StatusCode,
 async fn file(Call { api, who }: Call, Named(id): Named) -> Result<Response, Refusal> {
     let job = find(&api, &id, &who)?;
     let shown = job.shown();
+    let ticket = shown.input["ticket"].as_str();
     let name = match (shown.kind, shown.input["format"].as_str()) {
-        (Kind::Proof, _) => "proof.jsonl",
-        (_, Some("jsonl")) => "contacts.jsonl",
-        _ => "contacts.csv",
+        (Kind::Proof, _) => answer::file_name("proof-of-the-journal", None, "jsonl"),
+        (_, Some("jsonl")) => answer::file_name("contacts", ticket, "jsonl"),
+        _ => answer::file_name("contacts", ticket, "csv"),
     };
-    let response = download(&job, shown.has_file, FILE, name).await?;
+    let response = download(&job, shown.has_file, FILE, &name).await?;
     if shown.kind == Kind::Export {
         let actor = who.actor_for(shown.input["ticket"].as_str());
         api.services.subjects.record_export_fetched(&actor).await?;

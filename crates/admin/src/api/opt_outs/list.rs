@@ -1,7 +1,9 @@
 //! Opting out a whole list.
 
-use contactd_core::{SubjectList, SubjectNameError, subject_lines};
-use contactd_services::{Changed, OptOutOptions, OptedOut};
+use std::io::Cursor;
+
+use contactd_core::{SubjectNameError, blocking};
+use contactd_services::{Approval, Changed, OptOutOptions, OptOutOutcome, OptedOut, SubjectList};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 use crate::api::auth::Call;
 use crate::api::extract::{Asked, Text};
 use crate::api::jobs::{Done, Job, Kind, Started};
+use crate::api::opt_outs::{holders_unknown, uncertain};
 use crate::api::people::Settled;
 use crate::api::refusal::{Refusal, sentence};
 
@@ -21,6 +24,9 @@ const MOST_NAMED: usize = 1_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListAsked {
+    /// Also opt out the people whose profiles hold a number or an address of the list, however many they are.
+    #[serde(default)]
+    person: bool,
     /// The case it is done for.
     #[serde(default)]
     ticket: Option<String>,
@@ -32,35 +38,48 @@ pub(super) async fn opt_out_list(
     Asked(asked): Asked<ListAsked>,
     Text(text): Text<MOST_BYTES>,
 ) -> Result<Started, Refusal> {
-    if !SubjectList::is_text(&text) {
-        return Err(Refusal::invalid(
-            "The list is compressed or not UTF-8. Unpack it, or save it as UTF-8 text.",
-        ));
-    }
-    if subject_lines(&text).next().is_none() {
+    let list = blocking(|| call.api.services.opt_outs.read_list(Box::new(Cursor::new(text))));
+    let list = list.map_err(|error| Refusal::invalid(sentence(&error.to_string())))?;
+    let SubjectList { named, rejected, .. } = list;
+    if named.is_empty() && rejected.is_empty() {
         let message = "The list is empty. Send one profile URL, e-mail address or phone number on each line.";
         return Err(Refusal::invalid(message));
     }
-    let (actor, input) = (call.who.actor_for(asked.ticket.as_deref()), json!({ "ticket": asked.ticket }));
+    let (actor, input) = (
+        call.who.actor_for(asked.ticket.as_deref()),
+        json!({ "ticket": asked.ticket, "person": asked.person }),
+    );
     call.start(Kind::OptOuts, input, async move |Call { api, .. }: &Call, job: &Job| {
         let phase = |phase: &str, done, unit: &str| {
             job.note(Done { done, total: None, unit: unit.to_owned(), phase: phase.to_owned() });
         };
-        phase("reading", 0, "");
-        let SubjectList { named, rejected } = SubjectList::read(&text, &api.networks);
-        drop(text);
         let read = (named.len() + rejected.len()) as u64;
         phase("opting out", read, "lines");
         // If nobody is left to be opted out, nothing is changed, and there is nothing to put on record.
         let changed = match named.is_empty() {
             true => None,
             false => {
-                let opting_out = api.services.opt_outs.suppress(&actor, &named, OptOutOptions::default());
-                Some(opting_out.await.map_err(Refusal::from)?)
+                let options =
+                    OptOutOptions { person: asked.person, must_exist: false, approval: Approval::Given };
+                let changed = api.services.opt_outs.suppress(&actor, &named, options);
+                let changed = changed.await.map_err(Refusal::from)?;
+                done(&changed)?;
+                Some(changed)
             }
         };
         Ok(result(read, changed.as_ref(), &rejected))
     })
+}
+
+/// Fails if people were to be opted out and are not.
+fn done(changed: &Changed<OptedOut>) -> Result<(), Refusal> {
+    match changed.outcome() {
+        OptOutOutcome::HoldersUnknown(error) => Err(holders_unknown(error)),
+        OptOutOutcome::Uncertain => Err(uncertain()),
+        OptOutOutcome::Done(_) | OptOutOutcome::NeedsApproval(_) | OptOutOutcome::NeedsApprovalUnseen => {
+            Ok(())
+        }
+    }
 }
 
 /// What was done with a list of so many lines that named somebody, or were meant to.

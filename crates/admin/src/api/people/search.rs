@@ -1,10 +1,11 @@
-//! Searching for a person, and their access report.
+//! Searching for a person, finding people by their names, and the access report.
 
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use contactd_core::SlugParts;
 use contactd_services::ReadFrom;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api::auth::Call;
 use crate::api::extract::{Answer, Json, Sent};
@@ -41,6 +42,39 @@ pub(super) async fn search(Call { api, who }: Call, Sent(sent): Sent<SearchAsked
     Ok(Json(FoundShown::new(&named, found)))
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FindAsked {
+    /// Parts of the slug, in any order and spelling: letters and digits, at least two.
+    name: String,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+/// Whose slugs have all parts of a name.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PeopleFound {
+    /// The URLs of the profiles, in order.
+    profiles: Vec<String>,
+    /// Whether these are all. If not, more of the name is needed.
+    is_complete: bool,
+}
+
+pub(super) async fn find(Call { api, who }: Call, Sent(sent): Sent<FindAsked>) -> Answer<PeopleFound> {
+    let parts = SlugParts::read(&sent.name).ok_or_else(|| {
+        Refusal::invalid(
+            "This is too short. Type at least two letters or digits of the name in the profile URL.",
+        )
+    })?;
+    let actor = who.actor_for(sent.ticket.as_deref());
+    let _turn = search_turn().await?;
+    let found = api.services.subjects.find(&actor, &parts).await?;
+    let profiles = found.profiles.iter().map(|profile| profile.as_str().to_owned()).collect();
+    Ok(Json(PeopleFound { profiles, is_complete: found.is_complete }))
+}
+
 pub(super) async fn report(
     Call { api, who }: Call,
     headers: HeaderMap,
@@ -50,7 +84,7 @@ pub(super) async fn report(
     let _turn = search_turn().await?;
     let report = api.services.subjects.report(&actor, &named, ReadFrom::Index).await?;
     Ok(match wants_page(&headers) {
-        true => page(render_report(&report, sent.all)),
+        true => page(render_report(&report, sent.all), sent.ticket.as_deref()),
         false => Json(ReportShown::new(&named, report)).into_response(),
     })
 }
@@ -67,8 +101,9 @@ fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 /// A page to save. If a browser shows it, it runs nothing and reaches nothing of the console.
-fn page(page: String) -> Response {
+fn page(page: String, ticket: Option<&str>) -> Response {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
-    let page = answer::attachment("text/html; charset=utf-8", "report.html", page.into());
+    let name = answer::file_name("access-report", ticket, "html");
+    let page = answer::attachment("text/html; charset=utf-8", &name, page.into());
     ([(header::CONTENT_SECURITY_POLICY, policy)], page).into_response()
 }

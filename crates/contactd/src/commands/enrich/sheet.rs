@@ -1,54 +1,61 @@
-//! The CSV: which URLs are in it, and the same rows with more columns.
+//! The file: which URLs are in it, and the same rows with more columns.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
-use contactd_core::{Kind, csv_cell};
-use contactd_import::{Content, CsvRows, Row};
-use csv::ByteRecord;
+use anyhow::{Context, anyhow, bail};
+use contactd_core::{DiskBudget, Kind};
+use contactd_import::{FileError, Format, ReadOptions, Table, TableColumn};
 
 use super::LookedUp;
+use crate::cli::EnrichArgs;
 use crate::unfinished;
 
 pub(crate) struct Sheet {
     path: PathBuf,
-    header: ByteRecord,
-    /// The index of the column with the profile URLs.
-    place: usize,
+    options: ReadOptions,
+    disk: DiskBudget,
+    /// The file, read to its end: only then its encoding is certain.
+    table: Table,
+    /// The column with the profile URLs.
+    column: TableColumn,
+    /// Every URL once, in the order of the file, without empty ones.
+    pub(crate) urls: Vec<String>,
+    /// The names that columns have, in lower case.
+    taken: HashSet<String>,
 }
 
 impl Sheet {
-    pub(crate) fn open(path: &Path, column: &str) -> anyhow::Result<Self> {
-        let (_, header) = open(path)?;
-        let is_wanted = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(column.as_bytes());
-        if header.iter().filter(|name| is_wanted(name)).count() > 1 {
-            bail!("{}: two columns are called {column}; rename one of them", path.display());
+    /// Reads the whole file.
+    pub(crate) fn read(args: &EnrichArgs) -> anyhow::Result<Self> {
+        if args.input == Path::new("-") {
+            bail!("standard input cannot be read twice; save it as a file first");
         }
-        let Some(place) = header.iter().position(is_wanted) else {
-            bail!(
-                "{}: no column is called {column}; name the column with the profile URLs with --column",
-                path.display()
-            );
+        let options = ReadOptions {
+            mapping: vec![("profileUrl".to_owned(), args.column.clone())],
+            delimiter: args.delimiter,
+            encoding: args.encoding,
+            sheet: args.sheet.clone(),
+            ..ReadOptions::default()
         };
-        Ok(Self { path: path.to_owned(), header, place })
-    }
-
-    /// Every URL once, in the order of the file, without empty ones.
-    pub(crate) fn distinct_urls(&self) -> anyhow::Result<Vec<String>> {
-        let mut seen = HashSet::new();
-        let mut urls = Vec::new();
-        self.each(|_, url| {
-            if !url.is_empty() && seen.insert(url.to_owned()) {
-                urls.push(url.to_owned());
+        // What has to be unpacked first is written where the output will be.
+        let dir = args.output().parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let disk = DiskBudget::new(dir.to_owned());
+        let mut table = Table::open(&args.input, &options, &disk).map_err(|error| advised(&error))?;
+        let column = table.column(&args.column).map_err(|error| advised(&error))?;
+        let lower = |names: Vec<String>| names.into_iter().map(|name| name.to_lowercase());
+        let mut taken: HashSet<String> = lower(table.names().unwrap_or_default()).collect();
+        let (mut seen, mut urls) = (HashSet::new(), Vec::new());
+        while let Some(row) = table.next_row()? {
+            let url = column.text(&row);
+            if !url.is_empty() && seen.insert(url.clone()) {
+                urls.push(url);
             }
-            Ok(())
-        })?;
-        Ok(urls)
+            taken.extend(lower(row.field_names()));
+        }
+        Ok(Self { path: args.input.clone(), options, disk, table, column, urls, taken })
     }
 
     /// Writes the rows with the columns of these kinds, completely or not at all. Returns the number of rows.
@@ -56,41 +63,43 @@ impl Sheet {
         &self,
         output: &Path,
         kinds: &[Kind],
-        mut find: impl FnMut(Kind, &str) -> LookedUp,
+        find: impl FnMut(Kind, &str) -> LookedUp,
     ) -> anyhow::Result<u64> {
         let unfinished = unfinished::name(output);
         let what = || format!("cannot write {}", output.display());
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .with_context(what)?;
-        let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(BufWriter::new(file));
+        let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+        let file = create().with_context(what)?;
+        let written = self.write_rows(file, format_of(output), kinds, find).and_then(|rows| {
+            fs::hard_link(&unfinished, output)?;
+            Ok(rows)
+        });
+        let _ = fs::remove_file(&unfinished);
+        written.with_context(what)
+    }
+
+    fn write_rows(
+        &self,
+        file: File,
+        format: Option<Format>,
+        kinds: &[Kind],
+        mut find: impl FnMut(Kind, &str) -> LookedUp,
+    ) -> anyhow::Result<u64> {
         let mut added = vec![self.free_name("canonicalUrl", "contactdCanonicalUrl")];
         added.extend(kinds.iter().flat_map(|&kind| self.column_names(kind)));
-        writer.write_record(self.header.iter().chain(added.iter().map(String::as_bytes)).map(cell))?;
+        let mut writer = self.table.writer(file, format, &added)?;
+        let mut table = Table::open(&self.path, &self.options, &self.disk)?;
         let mut rows = 0;
-        let written = self.each(|row, url| {
-            // Short rows are padded, so that the added values are below their headers.
-            let missing = self.header.len().saturating_sub(row.len());
-            let given = row.iter().chain(std::iter::repeat_n(&b""[..], missing));
-            let found: Vec<LookedUp> = kinds.iter().map(|&kind| find(kind, url)).collect();
+        while let Some(row) = table.next_row()? {
+            let url = self.column.text(&row);
+            let found: Vec<LookedUp> = kinds.iter().map(|&kind| find(kind, &url)).collect();
             let canonical = found.iter().find_map(|found| found.canonical.as_deref()).unwrap_or_default();
             let values =
                 found.iter().flat_map(|found| [found.value.as_deref().unwrap_or_default(), &found.status]);
-            let added = std::iter::once(canonical).chain(values).map(str::as_bytes);
+            let added: Vec<&str> = std::iter::once(canonical).chain(values).collect();
+            writer.write(&row, &added)?;
             rows += 1;
-            writer.write_record(given.chain(added).map(cell)).with_context(what)
-        });
-        let finished = written.and_then(|()| {
-            let file = writer.into_inner().map_err(|error| error.into_error())?;
-            file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-            fs::hard_link(&unfinished, output)?;
-            Ok(())
-        });
-        let _ = fs::remove_file(&unfinished);
-        finished.with_context(what)?;
+        }
+        writer.finish()?.sync_all()?;
         Ok(rows)
     }
 
@@ -106,38 +115,34 @@ impl Sheet {
 
     /// The first of these names, and then of `other` with a number, that the file does not have yet, also with `Status`.
     fn free_name(&self, plain: &str, other: &str) -> String {
-        let is_taken = |name: &str| {
-            self.header.iter().any(|there| there.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
-        };
+        let is_taken = |name: &str| self.taken.contains(&name.to_lowercase());
         let numbered = (2..).map(|number| format!("{other}{number}"));
         let mut names = [plain.to_owned(), other.to_owned()].into_iter().chain(numbered);
         names.find(|name| !is_taken(name) && !is_taken(&format!("{name}Status"))).unwrap_or_default()
     }
+}
 
-    /// Calls `take` with every row after the header, and the URL in it.
-    fn each(&self, mut take: impl FnMut(&ByteRecord, &str) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let what = || self.path.display().to_string();
-        let (mut rows, _) = open(&self.path)?;
-        while let Some(Row { line, content: Content::Fields(row) }) = rows.read_row().with_context(what)? {
-            if row.len() > self.header.len() {
-                bail!("{}, line {line}: there are more fields than columns; correct this line", what());
-            }
-            let url = String::from_utf8_lossy(row.get(self.place).unwrap_or_default()).trim().to_owned();
-            take(&row, &url)?;
-        }
-        Ok(())
+/// The format that the name of a file asks for; none if that of the input will do.
+fn format_of(output: &Path) -> Option<Format> {
+    let ending = output.extension()?.to_str()?.to_ascii_lowercase();
+    match ending.as_str() {
+        "csv" | "tsv" => Some(Format::Csv),
+        "jsonl" | "ndjson" => Some(Format::Jsonl),
+        "parquet" => Some(Format::Parquet),
+        "xlsx" => Some(Format::Xlsx),
+        _ => None,
     }
 }
 
-/// A cell that no spreadsheet program runs as a formula. One that already begins with `'` stays as it is.
-fn cell(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let is_safe =
-        bytes.starts_with(b"'") || matches!(csv_cell(&String::from_utf8_lossy(bytes)), Cow::Borrowed(_));
-    if is_safe { bytes.into() } else { [b"'", bytes].concat().into() }
-}
-
-/// The rows of the file, and the header above them.
-fn open(path: &Path) -> anyhow::Result<(CsvRows, ByteRecord)> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    CsvRows::open(Box::new(file)).with_context(|| path.display().to_string())
+/// An error about the input, with the flag that helps.
+fn advised(error: &FileError) -> anyhow::Error {
+    let advice = match error.inner() {
+        FileError::NoColumn { suggested: Some(header), .. } => {
+            format!("; name the column with the profile URLs, perhaps --column {header:?}")
+        }
+        FileError::NoColumn { .. } => "; name the column with the profile URLs with --column".to_owned(),
+        FileError::NoSheet { .. } => "; name one with --sheet".to_owned(),
+        _ => String::new(),
+    };
+    anyhow!("{error}{advice}")
 }

@@ -28,8 +28,7 @@ impl<'a> Advised<'a> {
 pub(super) fn hint(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "not_utf8" => {
-            "the bytes are not UTF-8, perhaps Windows-1252 or Latin-1: save the file as UTF-8, or convert it, for example with \
-             iconv -f WINDOWS-1252 -t UTF-8"
+            "some bytes are not valid in the encoding of the file: correct them, or name another one, such as --encoding windows-1252"
         }
         "spreadsheet_notation" => {
             "the spreadsheet has replaced the value: format the column as text, enter the values again if they are lost, and export again"
@@ -49,9 +48,13 @@ pub(super) fn hint(reason: &str) -> Option<&'static str> {
     })
 }
 
-/// How an input was read, if its encoding or its delimiter is not the usual one.
+/// How an input was read, if that is not the only way.
 pub(super) fn read_as(input: &InputRead) -> Option<String> {
     let encoding = input.encoding.filter(|encoding| *encoding != "UTF-8");
+    let sheet = input.sheet.as_ref().map(|sheet| match input.other_sheets.as_slice() {
+        [] => format!("sheet {sheet}"),
+        others => format!("sheet {sheet}; not read: {} (--sheet names another one)", others.join(", ")),
+    });
     let delimiter = input.delimiter.filter(|delimiter| *delimiter != ',').map(|delimiter| match delimiter {
         ';' => "semicolons".to_owned(),
         '\t' => "tabs".to_owned(),
@@ -60,6 +63,7 @@ pub(super) fn read_as(input: &InputRead) -> Option<String> {
     });
     let how = [
         encoding.map(|name| format!("in {name}")),
+        sheet,
         delimiter.map(|name| format!("columns separated by {name}")),
     ];
     let how = how.into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -80,6 +84,12 @@ pub(super) fn not_used(report: &ImportReport) -> Option<String> {
 
 /// What to check.
 pub(super) fn warning(warning: &Warning) -> String {
+    if warning.warning == Warning::OTHER_COUNTRY {
+        return format!(
+            "numbers without + are probably not of the country of --region, but of {}: check it before you import",
+            warning.countries.join(" or ")
+        );
+    }
     let is_one_file = warning.examples.windows(2).all(|pair| pair[0].file == pair[1].file);
     let lines = warning.examples.iter().map(|at| match is_one_file {
         true => at.line.to_string(),
@@ -142,6 +152,7 @@ pub(super) fn advised_file(error: &FileError) -> anyhow::Error {
         FileError::MappedHeader { found, .. } if found.len() < 2 => {
             "; the header has to be the first line: remove what is above it".to_owned()
         }
+        FileError::NoSheet { .. } => "; name one with --sheet".to_owned(),
         FileError::NoSource => "; name the source with --source NAME".to_owned(),
         FileError::RejectsTaken(_)
         | FileError::RejectsAreInput(_)
