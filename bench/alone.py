@@ -18,14 +18,16 @@ COLD_LOOKUPS = 5_000
 class Service:
     """A running service, started as an operator would, and one connection to it."""
 
-    def __init__(self, data, token):
+    def __init__(self, data, token, *flags):
+        self.admin = stage.free_port()
         self.token, self.began = token, time.monotonic()
         self.process = subprocess.Popen(
-            [stage.BINARY, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"],
+            [stage.BINARY, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", f"127.0.0.1:{self.admin}", *flags],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         while not (found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())):
             pass
-        self.socket = socket.create_connection(("127.0.0.1", int(found.group(1))))
+        self.port = int(found.group(1))
+        self.socket = socket.create_connection(("127.0.0.1", self.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def look_up(self, key):
@@ -34,10 +36,13 @@ class Service:
                              f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode())
         return self.socket.recv(65536)[9:12]
 
-    def memory(self):
+    def memory_bytes(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return {name: int(re.search(rf"{field}:\s+(\d+)", status).group(1)) // 1024
+        return {name: int(re.search(rf"{field}:\s+(\d+)", status).group(1)) * 1024
                 for name, field in [("anonymous", "RssAnon"), ("pageCacheMapped", "RssFile")]}
+
+    def memory(self):
+        return {name: size >> 20 for name, size in self.memory_bytes().items()}
 
     def pages_from_disk(self):
         return int(re.search(r"read_bytes: (\d+)", pathlib.Path(f"/proc/{self.process.pid}/io").read_text()).group(1)) // 4096
@@ -45,6 +50,11 @@ class Service:
     def stop(self):
         self.socket.close()
         self.process.terminate()
+        self.process.wait()
+
+    def kill(self):
+        self.socket.close()
+        self.process.kill()
         self.process.wait()
 
 

@@ -5,8 +5,9 @@
     python3 bench/budget.py --no-write --functions 40
 
 Builds the release binary with line tables, starts it with a million profiles and sends lookups over
-64 keep-alive connections, eight of them at once, one request at a time on each. callgrind counts instructions and
-allocations, strace counts system calls. The counts do not depend on how busy the machine is, so use
+64 keep-alive connections, one request at a time on each: eight of them at once while callgrind counts instructions and
+allocations, and all of them at once, as in run.py, while strace counts system calls. A lookup is one read and one write; looking for
+requests is one call for all that have arrived: with eight at once at least 0.125 of a call, with all at least 0.016. The counts do not depend on how busy the machine is, so use
 them to judge a change. They do not include the kernel or the effects of caches.
 
 Valgrind runs SHA-256 without the processor's SHA instructions, so hashing is counted separately. The audit is off: its threads
@@ -25,8 +26,8 @@ import time
 import stage
 
 BINARY = stage.ROOT / "target/budget/release/contactd"
-# Under valgrind a lookup takes so long that more at once would be refused.
-TOGETHER = 8
+# How many lookups are sent at once. Under valgrind a lookup takes so long that more would be refused.
+UNDER_VALGRIND, UNDER_STRACE = 8, stage.CONNECTIONS
 
 # Assigns an instruction to a part by its source file; the first match counts. Code of Rust's standard library belongs to
 # the function that it was inlined into.
@@ -50,14 +51,14 @@ RUST = "Rust's library"
 ALLOCATES = re.compile(r"^(mi_(malloc|zalloc|realloc)\w*|malloc|calloc|realloc)$")
 
 
-def client(port, requests, rounds):
+def client(port, requests, rounds, together):
     """Sends one request on each connection, this many rounds. Every lookup must be a hit."""
     connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(stage.CONNECTIONS)]
     at = 0
     yield
     for _ in range(rounds):
-        for first in range(0, len(connections), TOGETHER):
-            some = connections[first:first + TOGETHER]
+        for first in range(0, len(connections), together):
+            some = connections[first:first + together]
             for connection in some:
                 connection.sendall(requests[at % len(requests)])
                 at += 1
@@ -69,26 +70,29 @@ def client(port, requests, rounds):
         connection.close()
 
 
-def serve(command, port, data):
+def serve(command, port, admin, data):
     return subprocess.Popen([*command, BINARY, "serve", "--workers", "1", "--audit-sync", "off", "--data", data, "--listen", f"127.0.0.1:{port}",
-                             "--admin-listen", f"127.0.0.1:{stage.free_port()}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                             "--admin-listen", f"127.0.0.1:{admin}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def wait_for(port, request):
+def wait_for(port, admin, request):
+    """Waits until lookups are answered from memory: the table is read into it after the first answers."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 connection.sendall(request)
-                if connection.recv(65536).startswith(b"HTTP/1.1 200"):
+                if connection.recv(65536).startswith(b"HTTP/1.1 200") and stage.is_answered_from(admin, "memory"):
                     return
         except OSError:
-            time.sleep(0.1)
+            pass
+        time.sleep(0.1)
     raise SystemExit("the service does not respond")
 
 
-def load(port, requests, rounds):
-    steps = client(port, requests, rounds)
+def load(port, requests, rounds, together):
+    """Returns what closes the connections."""
+    steps = client(port, requests, rounds, together)
     next(steps)
     next(steps)
     return steps
@@ -96,15 +100,15 @@ def load(port, requests, rounds):
 
 def callgrind(data, requests, rounds):
     """Instructions by source file and function, and calls by function, including the allocator's."""
-    out, port = stage.WORK / "callgrind.out", stage.free_port()
+    out, port, admin = stage.WORK / "callgrind.out", stage.free_port(), stage.free_port()
     for old in stage.WORK.glob("callgrind.out*"):
         old.unlink()
-    server = serve(["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"], port, data)
+    server = serve(["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"], port, admin, data)
     try:
-        wait_for(port, requests[0])
-        held = load(port, requests, 20)
+        wait_for(port, admin, requests[0])
+        held = load(port, requests, 20, UNDER_VALGRIND)
         control("-i", "on", server.pid)
-        held = load(port, requests, rounds)
+        held = load(port, requests, rounds, UNDER_VALGRIND)
         control("-i", "off", server.pid)
         del held
     finally:
@@ -160,17 +164,20 @@ def part_of(file, function):
 
 def system_calls(data, requests, rounds):
     """System calls of the whole process, by name."""
-    out, port = stage.WORK / "strace.out", stage.free_port()
-    server = serve([], port, data)
+    out, port, admin = stage.WORK / "strace.out", stage.free_port(), stage.free_port()
+    server = serve([], port, admin, data)
     try:
-        wait_for(port, requests[0])
-        held = load(port, requests, 20)
+        wait_for(port, admin, requests[0])
+        steps = client(port, requests, rounds, UNDER_STRACE)
+        next(steps)
+        # Connecting is not part of a lookup.
+        time.sleep(0.5)
         tracer = subprocess.Popen(["strace", "-f", "-c", "-o", out, "-p", str(server.pid)], stderr=subprocess.DEVNULL)
         time.sleep(1)
-        held = load(port, requests, rounds)
+        next(steps)
         tracer.terminate()
         tracer.wait()
-        del held
+        del steps
     finally:
         server.terminate()
         server.wait()

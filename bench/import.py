@@ -4,8 +4,9 @@
     python3 bench/import.py                    # ten million rows in random order, each with a phone number and an e-mail address
     python3 bench/import.py --rows 1000000 --no-write
 
-contactd validates, normalises and sorts. The others load the text unchanged into a table with the profile as its key.
-Then contactd imports the same file again, and a file of 100,000 rows into the full store. Needs the PostgreSQL server
+contactd validates, normalises, sorts and makes its lookup table. The others load the text unchanged into a table with the profile as
+its key. contactd and COPY take turns, three times each. Then contactd imports the same file again, and a file of 100,000 rows into
+the full store. Needs the PostgreSQL server
 (installed as a Debian package if it is missing) and a user to run it, because PostgreSQL does not run as root.
 """
 import argparse
@@ -18,6 +19,7 @@ import platform
 import random
 import resource
 import shutil
+import statistics
 import subprocess
 import time
 
@@ -54,19 +56,31 @@ def timed(command, **options):
             "cpuSeconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)}
 
 
-def contactd(work, people, rows):
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+def importing(data, people):
+    return [stage.BINARY, "import", people, "--source", "bench", "--data", data, "--json"]
+
+
+def contactd(work, people):
+    """Into a new store."""
     data = work / "contactd"
-    importing = [stage.BINARY, "import", people, "--source", "bench", "--data", data, "--json"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    first = timed(importing, **quiet)
-    size = sum(file.stat().st_size for file in data.glob("*.db*"))
-    second = timed(importing, **quiet)
-    update = work / "update.csv"
+    shutil.rmtree(data, ignore_errors=True)
+    os.sync()
+    return timed(importing(data, people), **QUIET)
+
+
+def contactd_again(work, people, rows):
+    """What is imported into the full store."""
+    data, update = work / "contactd", work / "update.csv"
+    store, table = (sum(file.stat().st_size for file in data.glob(names)) for names in ("*.db*", "*.table"))
+    again = timed(importing(data, people), **QUIET)
     with open(people) as source, open(update, "w") as out:
         out.write(source.readline().strip() + ",confidence\n")
         out.writelines(line.strip() + ",77\n" for line, _ in zip(source, range(100_000)))
-    small = timed([stage.BINARY, "import", update, "--source", "bench", "--data", data], **quiet)
-    return {"first": first, "again": second, "update100k": small, "bytesPerProfile": round(size / rows)}
+    small = timed(importing(data, update), **QUIET)
+    return {"again": again, "update100k": small, "bytesPerProfile": round(store / rows), "tableBytesPerProfile": round(table / rows)}
 
 
 def postgres_bin():
@@ -80,6 +94,8 @@ def postgres_bin():
 def postgres(work, people):
     """COPY into a table whose key is the profile, on a separate server."""
     programs, data, port = postgres_bin(), work / "postgres", stage.free_port()
+    shutil.rmtree(data, ignore_errors=True)
+    os.sync()
     as_user = ["setpriv", f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--clear-groups"] if os.getuid() == 0 else []
     data.mkdir()
     if as_user:
@@ -108,36 +124,48 @@ def sqlite(work, people):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rows", type=int, default=10_000_000)
+    arguments.add_argument("--rounds", type=int, default=3, help="how often contactd and COPY import the file, one after the other")
+    arguments.add_argument("--binary", type=pathlib.Path, help="a contactd that is built already")
     arguments.add_argument("--no-write", action="store_true", help="print only")
     args = arguments.parse_args()
-    stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
+    if args.binary:
+        stage.BINARY = args.binary.resolve()
+    else:
+        stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
     work = stage.WORK / "import"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     people = work / "people.csv"
     make_file(people, args.rows, 3)
-    report = {"command": f"python3 bench/import.py --rows {args.rows}", "commit": stage.commit(), "rows": args.rows,
-              "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"}
+    report = {"command": f"python3 bench/import.py --rows {args.rows} --rounds {args.rounds}", "commit": stage.commit(), "rows": args.rows,
+              "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}", "rounds": []}
     try:
-        report["contactd"] = contactd(work, people, args.rows)
-        print(json.dumps(report["contactd"]), flush=True)
-        report["postgresCopy"] = postgres(work, people)
-        print(json.dumps(report["postgresCopy"]), flush=True)
+        for number in range(args.rounds):
+            report["rounds"].append({"contactd": contactd(work, people), "copy": postgres(work, people)})
+            print(f"round {number + 1}:", json.dumps(report["rounds"][-1]), flush=True)
+        report |= contactd_again(work, people, args.rows)
         report["sqliteImport"] = sqlite(work, people)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    ours = report["contactd"]
+
+    def median(name):
+        return {figure: statistics.median(each[name][figure] for each in report["rounds"]) for figure in ("seconds", "cpuSeconds", "peakMiB")}
+
+    ours = median("contactd")
+    ratios = [each["contactd"]["seconds"] / each["copy"]["seconds"] for each in report["rounds"]]
+    report["timesCopy"] = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
 
     def line(name, figures):
         return (f"| {name} | {figures['seconds']} s | {args.rows / figures['seconds'] / 1e6:.2f} M rows/s | "
-                f"{ours['first']['seconds'] / figures['seconds']:.2f} | {figures['peakMiB']} MiB |")
+                f"{ours['seconds'] / figures['seconds']:.2f} | {figures['cpuSeconds']} s | {figures['peakMiB']} MiB |")
 
     text = "\n".join([
-        "| | time | rate | contactd's time / this time | peak memory |", "|---|---|---|---|---|",
-        line("contactd, validated and normalised", ours["first"]), line("contactd, the same file again", ours["again"]),
-        line("PostgreSQL COPY (memory of psql only)", report["postgresCopy"]), line("sqlite3 .import", report["sqliteImport"]), "",
-        f"100,000 rows into the full store: {ours['update100k']['seconds']} s. On disk: {ours['bytesPerProfile']} bytes per profile "
-        "with a phone number and an e-mail address."])
+        "| | time | rate | contactd's time beside it | processor time | most memory |", "|---|---|---|---|---|---|",
+        line("contactd, validated and normalised, with its lookup table", ours), line("contactd, the same file again", report["again"]),
+        line("PostgreSQL COPY (processor time and memory of psql only)", median("copy")), line("sqlite3 .import", report["sqliteImport"]), "",
+        f"contactd's time is {report['timesCopy']['median']:.2f} ({report['timesCopy']['min']:.2f}–{report['timesCopy']['max']:.2f}) of COPY's beside it.",
+        f"100,000 rows into the full store: {report['update100k']['seconds']} s. On disk: {report['bytesPerProfile']} bytes per profile "
+        f"with a phone number and an e-mail address, and {report['tableBytesPerProfile']} of the lookup table."])
     print(text)
     if not args.no_write:
         out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-import-{args.rows}"

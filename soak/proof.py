@@ -126,7 +126,7 @@ def change_index(data, random_):
             "UPDATE events SET outcome = 1 WHERE seq = (SELECT seq FROM events WHERE outcome = 0 ORDER BY random() LIMIT 1)",
             "UPDATE events SET token = (SELECT id FROM names ORDER BY random() LIMIT 1) WHERE seq = (SELECT seq FROM events ORDER BY random() LIMIT 1)",
             "UPDATE names SET name = 'tok_other' WHERE name LIKE 'tok_%'",
-            "INSERT INTO events SELECT node, seq + 100000, at, request_id, token, operation, outcome, reason, digest_key, profile, given_id, value, count FROM events LIMIT 1",
+            "INSERT INTO events SELECT node, seq + 100000, at, request_id, token, operation, outcome, reason, digest_key, profile, given_id, value, count, place FROM events LIMIT 1",
             "UPDATE positions SET seq = seq + 50",
             "UPDATE usage SET hits = hits + 1",
             "DELETE FROM admin_events",
