@@ -43,13 +43,13 @@ test('a hostile data set renders harmlessly in every page', async () => {
   await page.keyboard.press('Enter');
   await page.locator('.person').waitFor();
   await look('a person');
-  for (const button of ['Opt out', 'Erase', 'Report']) {
+  for (const button of ['Opt out', 'Erase']) {
     await page.getByRole('button', { name: button, exact: true }).click();
     await page.locator('dialog').waitFor();
     await look(button);
-    if (button !== 'Report') await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
   }
-  await page.getByRole('button', { name: 'Make the report' }).click();
+  await page.getByRole('button', { name: 'Report', exact: true }).click();
   await page.locator('.report').waitFor();
   await look('a report');
   await site.go(page, 'imports/new');

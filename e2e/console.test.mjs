@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { typesOf } from './api-types.mjs';
-import { code, logIn, picture, problems, PAGES, PASSWORD, SIZES, Site } from './console.mjs';
+import { code, picture, PASSWORD, Site } from './console.mjs';
 
 const ADA = 'https://www.linkedin.com/in/ada-quell-1a2b3c';
 const BO = 'https://www.linkedin.com/in/bo-quell-2b3c4d';
@@ -50,7 +50,7 @@ test('the operator loads a messy file through the mapping, and creates a token',
   await page.getByLabel('Source', { exact: true }).fill('fair');
   await page.locator('select[data-column="Mobile"]').selectOption('phone');
   await page.locator('select[data-column="Private mail"]').selectOption('email');
-  await page.getByLabel('Country of numbers').fill('US');
+  await page.getByLabel('Country of numbers').selectOption('US');
   await page.getByText('loaded in part').waitFor();
   await picture(page, 'import-columns');
   await page.getByRole('button', { name: 'Check all rows' }).click();
@@ -91,27 +91,26 @@ test('the operator loads a messy file through the mapping, and creates a token',
 test('the privacy officer handles an opt-out by e-mail, an access request and an erasure', async () => {
   const page = await site.open('paula');
   await site.go(page, 'people');
-  const find = async (who) => {
+  const find = async (who, ticket = '') => {
     await page.getByLabel('Profile URL').fill(who);
+    await page.getByLabel('Ticket').fill(ticket);
     await page.keyboard.press('Enter');
     await page.locator('.person').waitFor();
   };
-  await find('ada@example.com');
+  await find('ada@example.com', 'DSR-102');
   await page.getByText('Recruiting').first().waitFor();
   await picture(page, 'person');
   await page.getByRole('button', { name: 'Report' }).click();
-  await page.getByLabel('Ticket').fill('DSR-102');
-  await page.getByRole('button', { name: 'Make the report' }).click();
   await page.getByRole('heading', { name: 'What we hold about you' }).waitFor();
   await picture(page, 'report');
   assert.ok(!page.url().includes('ada'), 'nothing personal is in the address');
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as a file' }).click()]);
   assert.match(readFileSync(await download.path(), 'utf8'), /ada@example\.com/);
+  assert.equal(download.suggestedFilename(), 'access-report-DSR-102.html');
 
   await site.go(page, 'people');
-  await find('ada@example.com');
+  await find('ada@example.com', 'DSR-101');
   await page.getByRole('button', { name: 'Opt out', exact: true }).click();
-  await page.getByLabel('Ticket').fill('DSR-101');
   await picture(page, 'opt-out');
   await page.locator('dialog').getByRole('button', { name: 'Opt out' }).click();
   await page.getByText('Opted out.', { exact: false }).first().waitFor();
@@ -145,7 +144,7 @@ test('the privacy officer handles an opt-out by e-mail, an access request and an
   await find(BO);
   await page.getByRole('button', { name: 'Erase' }).click();
   await page.locator('dialog').waitFor();
-  await page.getByLabel('Ticket').fill('DSR-103');
+  await page.locator('dialog').getByLabel('Ticket').fill('DSR-103');
   await picture(page, 'erase');
   await page.locator('dialog').getByRole('button', { name: 'Erase' }).click();
   await page.getByText('Erased:').waitFor();
@@ -157,11 +156,98 @@ test('the privacy officer handles an opt-out by e-mail, an access request and an
   for (const line of ['subject DSR-102', 'suppress DSR-101', 'erase DSR-103', 'subject search']) assert.ok(done.includes(line), `${line} is on record: ${done}`);
 });
 
+/** Counts what somebody clicks and chooses in a page. */
+async function countClicks(page) {
+  await page.evaluate(() => {
+    window.clicks = 0;
+    addEventListener('click', ({ isTrusted }) => { window.clicks += Number(isTrusted); }, true);
+    addEventListener('change', ({ target }) => { window.clicks += Number(target.matches('select, input[type=file]')); }, true);
+  });
+  return () => page.evaluate(() => window.clicks);
+}
+
+test('a name leads to the person, and a report and an erasure take six clicks', async () => {
+  site.run('put', 'https://www.linkedin.com/in/k%C3%A4the-m%C3%BCller', '--email', 'kaethe@example.com');
+  const page = await site.open('paula');
+  await site.go(page, 'people');
+  await page.getByLabel('Profile URL').fill('quell');
+  await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: /ada-quell/ }).waitFor();
+  await page.locator('#nav').getByRole('link', { name: 'Overview' }).click();
+
+  const clicks = await countClicks(page);
+  await page.locator('#nav').getByRole('link', { name: 'People' }).click();
+  await page.getByLabel('Profile URL').fill('Käthe Müller');
+  await page.getByLabel('Ticket').fill('DSR-201');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByRole('heading', { name: 'https://linkedin.com/in/k%C3%A4the-m%C3%BCller' }).waitFor();
+  await page.getByRole('button', { name: 'Report' }).click();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as a file' }).click()]);
+  assert.equal(download.suggestedFilename(), 'access-report-DSR-201.html');
+  assert.equal(await page.locator('#page .primary').count(), 0, 'what was done is not the next thing to do');
+  await page.getByRole('button', { name: 'Erase' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Erase' }).click();
+  await page.getByText('Erased:').waitFor();
+  assert.ok(await clicks() <= 6, `${await clicks()} clicks`);
+  site.check();
+});
+
+test('a German file is served after eight clicks', async () => {
+  const page = await site.open('olga');
+  const clicks = await countClicks(page);
+  await page.locator('#nav').getByRole('link', { name: 'Imports' }).click();
+  await page.getByRole('link', { name: 'Import a file' }).click();
+  const person = 'https://www.linkedin.com/in/j%C3%B6rg-quell-7a8b9c';
+  await page.getByLabel('Choose a file').setInputFiles(site.file('messe.csv', `LinkedIn;Handy;E-Mail privat\r\n${person};0171 3920012;joerg@example.org\r\n`));
+  await page.getByRole('heading', { name: 'Which column is what?' }).waitFor();
+  await page.getByLabel('Source', { exact: true }).fill('Messe Köln');
+  for (const [column, kind] of [['Handy', 'phone'], ['E-Mail privat', 'email']]) {
+    const select = page.locator(`select[data-column="${column}"]`);
+    if (await select.inputValue() !== kind) await select.selectOption(kind);
+  }
+  await page.getByLabel('Country of numbers').selectOption('DE');
+  await page.getByRole('button', { name: 'Check all rows' }).click();
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  const asked = page.locator('dialog').getByRole('button', { name: 'Import' });
+  await asked.or(page.getByText(/Import \d+ is finished/)).first().waitFor();
+  if (await asked.count()) await asked.click();
+  await page.getByText(/Import \d+ is finished/).waitFor();
+  assert.ok(await clicks() <= 8, `${await clicks()} clicks`);
+  assert.equal(await site.look('fetchPhoneNumber', token, person), 200);
+  site.check();
+});
+
+test('a list of opt-outs opts out the people, too, and links those who are left', async () => {
+  const rows = ['ina', 'jan'].map((name) => `https://www.linkedin.com/in/${name}-nuvel,+141555501${name === 'ina' ? 61 : 62},${name}@example.net`);
+  site.run('import', site.file('two.csv', ['profileUrl,phone,email', ...rows, ''].join('\n')), '--source', 'two');
+  const page = await site.open('paula');
+  const send = async (address, isWhole) => {
+    await site.go(page, 'opt-outs');
+    await page.getByLabel('Or paste them here').fill(address);
+    await page.getByRole('button', { name: 'Continue' }).click();
+    if (isWhole) await page.getByLabel('Also opt out the people').check();
+    await page.locator('dialog').getByRole('button', { name: 'Opt out' }).click();
+    await page.getByText('opted out already').waitFor();
+  };
+  await send('ina@example.net', false);
+  await page.getByRole('link', { name: 'https://linkedin.com/in/ina-nuvel' }).click();
+  await page.getByRole('heading', { name: 'https://linkedin.com/in/ina-nuvel' }).waitFor();
+  assert.equal(await site.look('fetchPhoneNumber', token, 'https://www.linkedin.com/in/ina-nuvel'), 200);
+  await send('jan@example.net', true);
+  assert.equal(await page.getByRole('heading', { name: 'Still given out' }).count(), 0);
+  assert.equal(await site.look('fetchPhoneNumber', token, 'https://www.linkedin.com/in/jan-nuvel'), 404);
+  site.check();
+});
+
 test('the auditor verifies the journal, and takes a proof away that `audit verify` accepts', async () => {
   const page = await site.open('anton');
   await site.go(page, 'audit');
   await page.locator('.journal').waitFor();
   await picture(page, 'audit');
+  await page.getByLabel('Operation').selectOption('Phone number looked up');
+  await page.getByRole('button', { name: 'Show', exact: true }).click();
+  await page.getByRole('cell', { name: 'Phone number looked up' }).first().waitFor();
+  assert.equal(await page.getByRole('cell', { name: 'E-mail address looked up' }).count(), 0);
   await site.go(page, 'audit/proof');
   await page.getByRole('button', { name: 'Verify now' }).click();
   await page.getByText('The journal is whole').first().waitFor();
@@ -209,41 +295,29 @@ test('the admin adds a user and sets up a second factor', async () => {
   site.check();
 });
 
-for (const [size, options] of Object.entries(SIZES)) {
-  test(`whoever logs in for the first time chooses a password, with room for it: ${size}`, async () => {
-    const name = `new-${size}`;
-    const first = site.run('user', 'create', name, '--role', 'operator').trim();
-    const page = await site.open(null, { ...options, bypassCSP: true });
-    const roomOf = async (selector) => (await page.locator(selector).boundingBox()).width;
-    assert.ok(await roomOf('.login-page') >= Math.min(384, options.viewport.width - 40), 'the form to log in');
-    await picture(page, `${size}-login`);
-    await logIn(page, name, first);
-    await page.getByText('Choose your own password first.').waitFor();
-    await picture(page, `${size}-first-password`);
-    assert.ok(await roomOf('form.panel') >= Math.min(768, options.viewport.width - 40), `${await roomOf('form.panel')} pixels for the form`);
-    assert.deepEqual(await problems(page), []);
-    await page.getByLabel('Password now').fill(first);
-    await page.getByLabel('New password', { exact: true }).fill(PASSWORD);
-    await page.getByLabel('New password again').fill(PASSWORD);
-    await page.getByRole('button', { name: 'Change the password' }).click();
-    await page.getByRole('heading', { name: 'Overview', exact: true }).waitFor();
-    site.check();
-  });
+test('the overview tells nobody without a shell to use one', async () => {
+  const page = await site.open('anton');
+  await page.getByText('never: ask an operator to make one').waitFor();
+  assert.equal(await page.getByText(/contactd (backup|audit|token)/).count(), 0);
+  const other = await site.open('olga');
+  await other.getByText('never: run contactd backup on the server').waitFor();
+});
 
-  // One size for each page in `./check`, as they take long: all of them with `CONTACTD_EVERY_SIZE=1 npm test`.
-  const routes = PAGES.filter((_, at) => process.env.CONTACTD_EVERY_SIZE || Object.keys(SIZES)[at % 3] === size);
-  test(`every page can be used: ${size}`, async () => {
-    const page = await site.open('ada', { ...options, bypassCSP: true });
-    const found = [];
-    for (const route of routes) {
-      await site.go(page, route);
-      for (const problem of await problems(page)) found.push(`${route}: ${problem}`);
-      await picture(page, `${size}-${route.replace('/', '-')}`);
-    }
-    assert.deepEqual(found, []);
-    site.check();
-  });
-}
+test('without any user, the page says how the first is made', async () => {
+  const bare = new Site();
+  try {
+    await bare.serve();
+    const page = await bare.open();
+    await page.getByText('contactd user create NAME --role admin').waitFor();
+    await bare.user('ada', 'admin');
+    await page.reload();
+    await page.getByRole('button', { name: 'Log in' }).waitFor();
+    assert.equal(await page.getByText('contactd user create').count(), 0);
+    bare.check();
+  } finally {
+    await bare.end();
+  }
+});
 
 test('a page that nobody uses is covered, and what was typed is still there', async () => {
   const page = await site.open('paula');

@@ -153,11 +153,11 @@ describe('documentation page', { timeout: 180_000 }, () => {
       assert.ok(csp.includes(rule), `the policy has ${rule}: ${csp}`);
     }
 
-    const api = await (await fetch(`${server.base}/openapi.json`)).json();
-    assert.equal(api.info.version, '1.0.0');
-    assert.equal(await page.title(), `${api.info.title} 1.0.0`);
+    const api = await (await fetch(`${server.base}/openapi-1.1.json`)).json();
+    assert.equal(api.info.version, '1.1.0');
+    assert.equal(await page.title(), `${api.info.title} 1.1.0`);
     assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), api.info.title);
-    assert.equal(await page.locator('#version').innerText(), '1.0.0');
+    assert.equal(await page.locator('#version').innerText(), '1.1.0');
     assert.equal(await page.locator('#base').innerText(), server.base);
 
     for (const operation of OPERATIONS) {
@@ -204,6 +204,24 @@ describe('documentation page', { timeout: 180_000 }, () => {
     await page.reload();
     await page.getByRole('heading', { level: 1 }).waitFor();
     assert.equal(await page.getByLabel('Token', { exact: true }).inputValue(), '', 'the token is gone on reload');
+    await close();
+  });
+
+  test('sends a batch', async () => {
+    const { page, close } = await openDocs(browser, server);
+    await page.getByLabel('Token', { exact: true }).fill(server.token);
+    const box = panel(page, 'batch');
+    const body = box.getByLabel('Request body');
+    assert.deepEqual(JSON.parse(await body.inputValue()).lookups.map(({ operation }) => operation), OPERATIONS);
+    await box.getByRole('button', { name: 'Send' }).click();
+    await box.locator('.result-line .status').waitFor();
+    assert.match(await box.locator('.result-line').innerText(), /200/);
+    assert.match(await box.locator('.result').innerText(), /"phoneNumber": "\+\d/);
+    await body.fill('{"lookups":[7]}');
+    assert.ok((await box.locator('.curl').innerText()).includes('{"lookups":[7]}'));
+    await box.getByRole('button', { name: 'Send' }).click();
+    await box.getByText('invalid_batch').first().waitFor();
+    assert.match(await box.locator('.result').innerText(), /lookups\[0\] is not an object/);
     await close();
   });
 
