@@ -80,8 +80,7 @@ pub struct FileShape {
     /// The sheet of a workbook that is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sheet: Option<String>,
-    /// All sheets of the workbook.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// All sheets of the workbook; empty for another file.
     pub sheets: Vec<String>,
     /// Empty for JSON lines with lists of details, whose fields cannot be mapped.
     pub columns: Vec<FileColumn>,
