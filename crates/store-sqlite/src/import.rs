@@ -14,7 +14,7 @@ use rusqlite::{Connection, Result, params};
 
 use crate::ahead::Ahead;
 use crate::former;
-use crate::lookup_table::{self, Made};
+use crate::lookup_table::{self, MOST_CHANGED, Made, MadeBeside};
 use crate::profile_rows::{NewRows, ProfileRows};
 use crate::steady::SteadySync;
 use crate::writing::Writing;
@@ -62,6 +62,8 @@ pub(crate) struct SqliteImport {
     same_hash: SameHash,
     /// Rows of the batch that is being put. They are inserted before anything that may be among them is read.
     new_rows: NewRows,
+    /// The next lookup table, while everything that will be held is in `new_rows`.
+    table: Option<MadeBeside>,
 }
 
 impl SqliteImport {
@@ -82,8 +84,10 @@ impl SqliteImport {
             .and_then(|mut aged| aged.query_map((), |row| row.get(0))?.collect())?;
         let mut merging = Merging::new(id, held_by(&connection, &plan.replaced)?, plan.keep_former);
         merging.aged = aged;
+        let fills_an_empty_store = held == 0 && plan.records > MOST_CHANGED as u64;
         let mut import = Self {
             at: plan.at,
+            table: fills_an_empty_store.then(|| MadeBeside::begin(&dir)).flatten(),
             merging,
             writing: Writing::default(),
             ahead: Ahead::in_order(plan.records, held, !plan.replaced.is_empty()),
@@ -112,9 +116,12 @@ impl SqliteImport {
         let Record { profile, details } = record;
         self.withdraw_before(first_id(profile, Kind::Phone))?;
         if self.ahead.has_passed(profile) {
-            self.new_rows.insert(&self.connection)?;
+            self.insert_new_rows()?;
         }
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
+        if !rows.details.is_empty() {
+            self.table = None;
+        }
         self.same_hash.note(profile, &rows.others);
         let (connection, import) = (&self.connection, self.merging.id);
         let Writing { sources, totals, changed } = &mut self.writing;
@@ -127,6 +134,14 @@ impl SqliteImport {
             |held, fate| former::keep(connection, import, profile, held, fate),
         )?;
         rows.replace(connection, profile, touched, changed, &mut self.new_rows)
+    }
+
+    fn insert_new_rows(&mut self) -> Result<()> {
+        let rows = self.new_rows.insert(&self.connection)?;
+        if let Some(table) = &self.table {
+            table.add(rows);
+        }
+        Ok(())
     }
 
     /// Removes the details of replaced sources from profiles before the id `end` that are not in the
@@ -153,10 +168,11 @@ impl SqliteImport {
     }
 
     fn withdraw_from(&mut self, profiles: &[String]) -> Result<()> {
-        let (connection, import) = (&self.connection, self.merging.id);
         if !profiles.is_empty() {
-            self.new_rows.insert(connection)?;
+            self.insert_new_rows()?;
+            self.table = None;
         }
+        let (connection, import) = (&self.connection, self.merging.id);
         for key in profiles {
             let profile = Profile::from_key(key);
             let mut rows = ProfileRows::read(connection, &profile)?;
@@ -168,6 +184,9 @@ impl SqliteImport {
     }
 
     fn take_back_all(&mut self, values: &[ValueOfProfile]) -> Result<()> {
+        if !values.is_empty() {
+            self.table = None;
+        }
         for value in values {
             let mut rows = ProfileRows::read(&self.connection, &value.0)?;
             let touched = self.merging.take_back(&mut self.writing.totals, value, &mut rows.details);
@@ -203,9 +222,12 @@ impl SqliteImport {
 
     /// After a large import, the table that lookups read from its commit on. If it cannot be made, they read the details, and a server
     /// makes it later.
-    fn next_table(&self) -> Option<Made> {
-        let is_large = self.writing.changed.are_too_many();
-        is_large.then(|| lookup_table::make(&self.connection, &self.dir).ok()).flatten()
+    fn next_table(&mut self) -> Option<Made> {
+        let beside = self.table.take();
+        if !self.writing.changed.are_too_many() {
+            return None;
+        }
+        beside.and_then(MadeBeside::finish).or_else(|| lookup_table::make(&self.connection, &self.dir).ok())
     }
 }
 
@@ -245,7 +267,7 @@ impl Import for SqliteImport {
     async fn put(&mut self, batch: Vec<Record>) -> Stored<()> {
         connection::run_blocking(|| {
             let put = batch.iter().try_for_each(|record| self.put_record(record));
-            let put = put.and_then(|()| self.new_rows.insert(&self.connection));
+            let put = put.and_then(|()| self.insert_new_rows());
             self.steady.sync();
             put
         })

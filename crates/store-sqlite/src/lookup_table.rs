@@ -4,6 +4,7 @@
 //! keeps it in memory (`overlay.rs`). A table is used only if `details.db` names it, and everything that was changed since it was made
 //! is known; else lookups read `details.db`. So it can be missing, never wrong.
 
+mod beside;
 mod files;
 mod making;
 mod overlay;
@@ -28,8 +29,9 @@ use crate::connection;
 use overlay::Overlay;
 use state::TableState;
 
+pub(crate) use beside::MadeBeside;
 pub(crate) use making::{Made, make};
-pub(crate) use state::ChangedPlaces;
+pub(crate) use state::{ChangedPlaces, MOST_CHANGED};
 
 /// From this many changed places on, the table is made anew.
 const MANY_CHANGED: usize = 5_000;

@@ -87,7 +87,7 @@ impl ProfileRows {
     ) -> Result<()> {
         let mut new_rows = NewRows::default();
         self.replace(connection, profile, touched, changed, &mut new_rows)?;
-        new_rows.insert(connection)
+        new_rows.insert(connection).map(drop)
     }
 
     /// Like [`write`](Self::write), but what is to be inserted is added to `new_rows`. Insert it before rows of this profile, or of another
@@ -152,18 +152,18 @@ pub(crate) fn visit_all(
 #[derive(Default)]
 pub(crate) struct NewRows(Vec<NewRow>);
 
-struct NewRow {
-    id: i64,
-    profile: Profile,
-    held: HeldDetail,
+pub(crate) struct NewRow {
+    pub(crate) id: i64,
+    pub(crate) profile: Profile,
+    pub(crate) held: HeldDetail,
 }
 
 /// How many rows one statement inserts. Each statement costs as much as several rows.
 const TOGETHER: usize = 16;
 
 impl NewRows {
-    /// Inserts them all.
-    pub(crate) fn insert(&mut self, connection: &Connection) -> Result<()> {
+    /// Inserts them all, and returns them.
+    pub(crate) fn insert(&mut self, connection: &Connection) -> Result<Vec<NewRow>> {
         let (many, rest) = self.0.as_chunks::<TOGETHER>();
         if !many.is_empty() {
             let mut insert = connection.prepare_cached(&Self::statement(TOGETHER))?;
@@ -173,8 +173,7 @@ impl NewRows {
             let mut insert = connection.prepare_cached(&Self::statement(1))?;
             rest.iter().try_for_each(|row| Self::execute(&mut insert, std::slice::from_ref(row)))?;
         }
-        self.0.clear();
-        Ok(())
+        Ok(std::mem::take(&mut self.0))
     }
 
     fn statement(rows: usize) -> String {

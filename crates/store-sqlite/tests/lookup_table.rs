@@ -24,6 +24,8 @@ struct Model {
     /// How much memory the table of the server may take.
     memory: u64,
     dice: Dice,
+    /// Most of them have details.
+    profiles: u64,
     clock: i64,
     compared: u64,
     /// How many of them a table has answered.
@@ -32,6 +34,19 @@ struct Model {
 }
 
 const PROFILES: u64 = 3_000;
+
+/// What happens to a large import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meanwhile {
+    Nothing,
+    /// It has a profile twice.
+    Twice,
+    /// Somebody opts out before it commits.
+    TakenBack,
+    /// An erasure takes the unfinished table away.
+    Erasure,
+    RolledBack,
+}
 
 fn profile(number: u64) -> Profile {
     Profile::from_key(&format!("linkedin.com/in/quell-{number}"))
@@ -43,7 +58,18 @@ impl Model {
         let memory = if seed.is_multiple_of(2) { u64::MAX } else { 0 };
         let (server, other) = (serve(dir.path(), memory), SqliteStore::open(dir.path()).expect("opens"));
         let (compared, by_table, older) = (0, 0, Vec::new());
-        Self { dir, server, other, memory, dice: Dice::new(seed), clock: 1_000, compared, by_table, older }
+        Self {
+            dir,
+            server,
+            other,
+            memory,
+            dice: Dice::new(seed),
+            profiles: PROFILES,
+            clock: 1_000,
+            compared,
+            by_table,
+            older,
+        }
     }
 
     fn detail(&mut self) -> Detail {
@@ -71,7 +97,7 @@ impl Model {
         for _ in 0..profiles {
             let most = if self.dice.one_in(50) { 20 } else { 4 };
             let details = (0..=self.dice.below(most)).map(|_| self.detail()).collect();
-            records.push(Record { profile: profile(self.dice.below(PROFILES)), details });
+            records.push(Record { profile: profile(self.dice.below(self.profiles)), details });
         }
         records.sort_by_key(|record| self.other.sort_key(&record.profile));
         let replaced = if self.dice.one_in(4) { vec!["hr".to_owned()] } else { Vec::new() };
@@ -88,6 +114,41 @@ impl Model {
         }
     }
 
+    /// An import into the empty store, large enough to make a table of the rows that it inserts.
+    async fn first_import(&mut self, meanwhile: Meanwhile) {
+        self.profiles = 21_000;
+        // The last two have the same hash.
+        let numbers = (0..self.profiles).chain([1_620_615, 8_174_454]);
+        let mut records: Vec<Record> = Vec::new();
+        for number in numbers {
+            let details = (0..=self.dice.below(3)).map(|_| self.detail()).collect();
+            records.push(Record { profile: profile(number), details });
+        }
+        records.sort_by_key(|record| self.other.sort_key(&record.profile));
+        if meanwhile == Meanwhile::Twice {
+            let again = Record { profile: records[9].profile.clone(), details: vec![self.detail()] };
+            records.insert(10, again);
+        }
+        let plan = ImportPlan::of(records.len() as u64, Timestamp::from_seconds(self.clock));
+        let taken_back =
+            (records[5].profile.clone(), records[5].details[0].kind, records[5].details[0].value.clone());
+        let mut import = self.other.begin_import(&plan).await.expect("begins");
+        while !records.is_empty() {
+            let rest = records.split_off(records.len().min(1_000));
+            import.put(std::mem::replace(&mut records, rest)).await.expect("puts");
+            if meanwhile == Meanwhile::Erasure && records.len() < 10_000 {
+                self.server.wipe_removed().await.expect("wipes");
+            }
+        }
+        import.finish().await.expect("finishes");
+        match meanwhile {
+            Meanwhile::TakenBack => import.take_back(&[taken_back]).await.expect("takes back"),
+            Meanwhile::RolledBack => return,
+            _ => {}
+        }
+        import.commit(&ImportSummary::default(), None).await.expect("commits");
+    }
+
     async fn change(&mut self) {
         self.clock += i64::try_from(self.dice.below(5)).expect("small");
         match self.dice.below(12) {
@@ -97,12 +158,12 @@ impl Model {
                 self.import(few).await;
             }
             5 | 6 => {
-                let of = profile(self.dice.below(PROFILES));
+                let of = profile(self.dice.below(self.profiles));
                 self.other.remove_details(&of, &DetailFilter::all(), None).await.expect("removes");
             }
             7 => {
                 let hr = DetailFilter { source: Some("hr".to_owned()), ..DetailFilter::all() };
-                let of = profile(self.dice.below(PROFILES));
+                let of = profile(self.dice.below(self.profiles));
                 self.other.remove_details(&of, &hr, None).await.expect("removes");
             }
             8 => {
@@ -125,7 +186,7 @@ impl Model {
         }
         // What an erasure does, in whichever process.
         if self.dice.one_in(10) {
-            let gone = profile(self.dice.below(PROFILES));
+            let gone = profile(self.dice.below(self.profiles));
             self.other.remove_details(&gone, &DetailFilter::all(), None).await.expect("removes");
             self.other.wipe_removed().await.expect("wipes");
         }
@@ -178,25 +239,29 @@ impl Model {
     }
 
     fn compare(&mut self, lookups: u64) {
-        let status = self.server.table_status();
         for _ in 0..lookups {
-            let of = profile(self.dice.below(PROFILES + 500));
-            let kind = *self.dice.pick(&Kind::ALL);
-            let at = Timestamp::from_seconds(self.clock + i64::try_from(self.dice.below(60)).expect("small"));
-            // Some values have opted out.
-            let out = u32::try_from(self.dice.below(3)).expect("small");
-            let asked = |store: &SqliteStore| {
-                let judge = |value: &str| {
-                    let number: u32 = value.bytes().map(u32::from).sum();
-                    if number % 3 < out { Verdict::Next } else { Verdict::Take }
-                };
-                let found = store.best_personal(&of, kind, at, judge).expect("reads");
-                found.map(|value| value.expose().to_owned())
-            };
-            assert_eq!(asked(&self.server), asked(&self.other), "{} {kind:?} {status:?}", of.key());
-            self.compared += 1;
-            self.by_table += u64::from(status.from != AnsweredFrom::Store);
+            let of = profile(self.dice.below(self.profiles + 500));
+            self.compare_profile(&of);
         }
+    }
+
+    fn compare_profile(&mut self, of: &Profile) {
+        let status = self.server.table_status();
+        let kind = *self.dice.pick(&Kind::ALL);
+        let at = Timestamp::from_seconds(self.clock + i64::try_from(self.dice.below(60)).expect("small"));
+        // Some values have opted out.
+        let out = u32::try_from(self.dice.below(3)).expect("small");
+        let asked = |store: &SqliteStore| {
+            let judge = |value: &str| {
+                let number: u32 = value.bytes().map(u32::from).sum();
+                if number % 3 < out { Verdict::Next } else { Verdict::Take }
+            };
+            let found = store.best_personal(of, kind, at, judge).expect("reads");
+            found.map(|value| value.expose().to_owned())
+        };
+        assert_eq!(asked(&self.server), asked(&self.other), "{} {kind:?} {status:?}", of.key());
+        self.compared += 1;
+        self.by_table += u64::from(status.from != AnsweredFrom::Store);
     }
 }
 
@@ -231,6 +296,28 @@ fn a_lookup_by_table_says_what_the_details_say() {
         }
         let [compared, by_table] = [model.compared, model.by_table];
         assert!(by_table * 2 > compared, "seed {seed}: of {compared} lookups, a table answered {by_table}");
+    }
+}
+
+#[test]
+fn a_table_made_while_an_empty_store_is_filled_says_what_the_details_say() {
+    use Meanwhile::{Erasure, Nothing, RolledBack, TakenBack, Twice};
+    for (seed, meanwhile) in (0..).zip([Nothing, Twice, TakenBack, Erasure, RolledBack]) {
+        let mut model = Model::new(seed);
+        now(model.first_import(meanwhile));
+        model.server.renew_all();
+        model.other.renew_all();
+        let expected = if meanwhile == RolledBack { AnsweredFrom::Store } else { AnsweredFrom::File };
+        assert_eq!(model.server.table_status().from, expected, "{meanwhile:?}");
+        model.compare(20_000);
+        for same_hash in [1_620_615, 8_174_454].repeat(10) {
+            model.compare_profile(&profile(same_hash));
+        }
+        drop(model.server);
+        assert_eq!(
+            model.dir.path().read_dir().expect("lists").filter(is_table).count(),
+            usize::from(meanwhile != RolledBack)
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use contactd_core::store::StoreError;
 use contactd_core::store::place::{IDS_OF_KIND, is_place_of, kind, place_of};
-use contactd_core::{DiskBudget, Kind};
+use contactd_core::{DiskBudget, Kind, Timestamp};
 use contactd_lookup_table::{Content, Room, TableId, Unfinished, Writer};
 use rusqlite::{Connection, Result};
 
@@ -18,7 +18,7 @@ pub(crate) struct Made {
     pub(crate) id: TableId,
     path: PathBuf,
     /// Holds the lock.
-    _file: File,
+    file: File,
     is_kept: bool,
 }
 
@@ -51,13 +51,18 @@ pub(crate) fn make(connection: &Connection, dir: &Path) -> Result<Made> {
     }
 }
 
-enum Failure {
+pub(super) enum Failure {
     Crowded,
     Io(io::Error),
     Store(rusqlite::Error),
 }
 
 impl Failure {
+    /// Something else than an error has ended it.
+    pub(super) fn stopped() -> Self {
+        Self::Io(io::ErrorKind::Interrupted.into())
+    }
+
     fn into_error(self) -> rusqlite::Error {
         match self {
             Self::Store(error) => error,
@@ -83,18 +88,70 @@ impl From<Unfinished> for Failure {
 }
 
 fn try_to_make(connection: &Connection, dir: &Path, is_roomy: bool) -> std::result::Result<Made, Failure> {
-    let id = TableId::random().map_err(Failure::Io)?;
-    let path = files::path(dir, id);
-    let file = files::create(&path).map_err(Failure::Io)?;
-    let output = file.try_clone().and_then(|output| {
-        let (room, written) = (room(dir), file.try_clone()?);
-        Writer::new(output, id, is_roomy, while_it_is_there(written, room))
-    });
-    let made = Made { id, path, _file: file, is_kept: false };
-    let mut writer = output.map_err(Failure::Io)?;
-    write_all(connection, &mut writer)?;
-    writer.finish()?;
-    Ok(made)
+    let mut making = Making::begin(dir, is_roomy)?;
+    let mut read = connection
+        .prepare("SELECT id, profile, value, expires_at FROM details WHERE label = 0 ORDER BY id")?;
+    let mut rows = read.query(())?;
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let profile = row.get_ref(1).and_then(|key| Ok(key.as_str()?))?;
+        if !is_place_of(id, profile) {
+            return Err(connection::damaged().into());
+        }
+        let value = row.get_ref(2).and_then(|value| Ok(value.as_str()?))?;
+        making.add(id, profile, value, timestamp(row.get(3)?))?;
+    }
+    making.finish()
+}
+
+/// A table that is being made of personal details.
+pub(super) struct Making {
+    made: Made,
+    writer: Writer,
+    group: Group,
+}
+
+impl Making {
+    pub(super) fn begin(dir: &Path, is_roomy: bool) -> std::result::Result<Self, Failure> {
+        let begin = || {
+            let id = TableId::random()?;
+            let path = files::path(dir, id);
+            let file = files::create(&path)?;
+            let made = Made { id, path, file, is_kept: false };
+            let (output, written) = (made.file.try_clone()?, made.file.try_clone()?);
+            let writer = Writer::new(output, id, is_roomy, while_it_is_there(written, room(dir)))?;
+            Ok(Self { made, writer, group: Group::default() })
+        };
+        begin().map_err(Failure::Io)
+    }
+
+    /// Adds a detail. Those of a place come after each other, and places in ascending order.
+    pub(super) fn add(
+        &mut self,
+        id: i64,
+        profile: &str,
+        value: &str,
+        expires_at: Option<Timestamp>,
+    ) -> std::result::Result<(), Failure> {
+        self.group.begin(id - id % IDS_OF_KIND, &mut self.writer)?;
+        self.group.content(profile).add(value, expires_at);
+        Ok(())
+    }
+
+    /// Fails if an erasure has taken the file away.
+    pub(super) fn stop_if_gone(&self) -> std::result::Result<(), Failure> {
+        match files::is_gone(&self.made.file) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Failure::stopped()),
+            Err(error) => Err(Failure::Io(error)),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> std::result::Result<Made, Failure> {
+        self.group.write(&mut self.writer)?;
+        self.writer.finish()?;
+        Ok(self.made)
+    }
 }
 
 /// What the disk has left for others.
@@ -111,26 +168,6 @@ fn while_it_is_there(file: File, mut room: Room) -> Room {
         }
         room(bytes)
     })
-}
-
-fn write_all(connection: &Connection, writer: &mut Writer) -> std::result::Result<(), Failure> {
-    let mut read = connection
-        .prepare("SELECT id, profile, value, expires_at FROM details WHERE label = 0 ORDER BY id")?;
-    let mut rows = read.query(())?;
-    let mut group = Group::default();
-    while let Some(row) = rows.next()? {
-        let id: i64 = row.get(0)?;
-        let profile = row.get_ref(1).and_then(|key| Ok(key.as_str()?))?;
-        if !is_place_of(id, profile) {
-            return Err(connection::damaged().into());
-        }
-        group.begin(id - id % IDS_OF_KIND, writer)?;
-        group.add(profile, |content| {
-            content.add(row.get_ref(2)?.as_str()?, timestamp(row.get(3)?));
-            Ok(())
-        })?;
-    }
-    Ok(group.write(writer)?)
 }
 
 /// What is held of one kind in one place: hardly ever of more than one profile.
@@ -152,7 +189,8 @@ impl Group {
         Ok(())
     }
 
-    fn add(&mut self, profile: &str, add: impl FnOnce(&mut Content) -> Result<()>) -> Result<()> {
+    /// What is held for this profile.
+    fn content(&mut self, profile: &str) -> &mut Content {
         let known = self.profiles[..self.used].iter().position(|(held, _)| held == profile);
         let at = known.unwrap_or_else(|| {
             // What was there before has room for the next.
@@ -166,7 +204,7 @@ impl Group {
             self.used += 1;
             self.used - 1
         });
-        add(&mut self.profiles[at].1)
+        &mut self.profiles[at].1
     }
 
     fn write(&mut self, writer: &mut Writer) -> std::result::Result<(), Unfinished> {
