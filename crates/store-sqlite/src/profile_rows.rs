@@ -178,7 +178,8 @@ impl NewRows {
 
     fn statement(rows: usize) -> String {
         const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        format!("INSERT INTO details VALUES {}", vec![ROW; rows].join(", "))
+        // Whatever fails ends the transaction, so SQLite need not keep what would undo the statement alone.
+        format!("INSERT OR FAIL INTO details VALUES {}", vec![ROW; rows].join(", "))
     }
 
     fn execute(insert: &mut Statement<'_>, rows: &[NewRow]) -> Result<()> {
