@@ -108,6 +108,14 @@ export const DEEPER = [
   ['an opt-out', 'people', async (scene) => { await scene.search('desk@example.com'); await scene.click('Opt out'); }],
   ['an erasure', 'people', async (scene) => { await scene.search('desk@example.com'); await scene.click('Erase'); await scene.page.locator('dialog').waitFor(); }],
   ['a correction', 'people', async (scene) => { await scene.search('ada@example.com'); await scene.click('Correct +14155550123'); }],
+  ['a list of opt-outs', 'optOuts', async (scene) => {
+    await scene.show('opt-outs');
+    const lines = Array.from({ length: 12 }, (_, at) => `https://www.linkedin.com/in/quell-${at}-nuvel;;somebody`);
+    const file = { name: 'objections.csv', mimeType: 'text/csv', buffer: Buffer.from(['LinkedIn;Telefon privat;E-Mail', ...lines, ''].join('\n')) };
+    await scene.page.getByLabel('Choose a list').setInputFiles(file);
+    await scene.click('Continue');
+    await scene.page.locator('dialog').waitFor();
+  }],
   ['a report', 'people', async (scene) => { await scene.search('ada@example.com'); await scene.click('Report'); await scene.page.locator('.report').waitFor(); }],
   ['a file', 'imports', async (scene) => {
     await scene.show('imports/new');

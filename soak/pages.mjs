@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Every page of the console as each role sees it, on a screen and on a telephone, in the light and in the dark, in each state. Says
-// what is hard to see or to use, and puts all pictures on one sheet.
+// what is hard to see or to use, and puts all pictures on one sheet: what each page looks like in the light large enough to read, and
+// the dark, the other roles, and what loads or fails small.
 //
 //   cd e2e && npm ci && CONTACTD_BIN=../target/debug/contactd node ../soak/pages.mjs SHEET.jpg
 
@@ -18,7 +19,10 @@ const pictures = mkdtempSync(path.join(os.tmpdir(), 'contactd-pages-'));
 const sizes = { 'wide, light': SIZES.wide, 'wide, dark': SIZES.dark, 'narrow, light': SIZES.narrow, 'narrow, dark': { ...SIZES.narrow, colorScheme: 'dark' } };
 const people = { admin: LONG_NAME, operator: 'olga', privacy: 'paula', auditor: 'anton' };
 const found = [];
+/** The pictures of each role and page. */
 const rows = new Map();
+/** The role that each page is shown large for: the first that has it. */
+const shown = new Map();
 let count = 0;
 
 /** Looks at a page: what is wrong with it, and a small picture of it. */
@@ -30,25 +34,33 @@ async function look(role, what, size, page, faults = faultsOf) {
   count += 1;
   const file = `${count}.jpg`;
   await page.screenshot({ path: path.join(pictures, file), type: 'jpeg', quality: 80, scale: 'device' });
+  if (!shown.has(what)) shown.set(what, role);
+  const isLarge = shown.get(what) === role && !/, (loading|failing)$/.test(what);
   const row = `${role}: ${what}`;
-  rows.set(row, [...rows.get(row) ?? [], file]);
+  const others = rows.get(row)?.pictures ?? [];
+  rows.set(row, { isLarge, pictures: [...others, `<img src="${file}"${isLarge && size.endsWith('light') ? ' class="large"' : ''}>`] });
 }
 
 /** A sheet of pictures, one row for each page and state. */
 async function draw(browser) {
-  const cells = [...rows].map(([what, files]) => `<figure><figcaption>${what}</figcaption>${files.map((file) => `<img src="${file}">`).join('')}</figure>`);
+  const part = (isLarge, columns) => {
+    const figures = [...rows].filter(([, row]) => row.isLarge === isLarge);
+    const cells = figures.map(([what, row]) => `<figure><figcaption>${what}</figcaption>${row.pictures.join('')}</figure>`);
+    return `<section style="columns: ${columns}">${cells.join('')}</section>`;
+  };
   const index = path.join(pictures, 'index.html');
-  writeFileSync(index, `<!doctype html><style>body { font: 11px sans-serif; margin: 8px; columns: 4; background: #888 }
-    figure { margin: 0 0 6px; break-inside: avoid } img { height: 124px; margin-right: 3px; vertical-align: top }</style>${cells.join('')}`);
-  const page = await browser.newPage({ viewport: { width: 2300, height: 1000 } });
+  writeFileSync(index, `<!doctype html><style>body { font: 13px sans-serif; margin: 8px; background: #888 }
+    figure { margin: 0 0 8px; break-inside: avoid } img { height: 110px; margin-right: 3px; vertical-align: top } .large { height: 420px }</style>
+    ${part(true, 2)}${part(false, 5)}`);
+  const page = await browser.newPage({ viewport: { width: 2150, height: 1000 } });
   await page.goto(pathToFileURL(index).href);
-  await page.screenshot({ path: sheet, type: 'jpeg', quality: 55, fullPage: true });
+  await page.screenshot({ path: sheet, type: 'jpeg', quality: 40, fullPage: true });
 }
 
 const [full, empty] = [await fullSite(), await emptySite()];
 try {
   for (const [size, viewport] of Object.entries(sizes)) {
-    const options = { ...viewport, deviceScaleFactor: 0.25 };
+    const options = { ...viewport, deviceScaleFactor: 0.5 };
     for (const [role, name] of Object.entries(people)) {
       const scene = await Scene.open(full, name, options);
       const { permissions } = await scene.page.evaluate(async () => (await fetch('api/v1/session')).json());

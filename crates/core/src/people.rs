@@ -67,6 +67,7 @@ mod tests {
             _ => match SubjectName::recognize(text, &Networks::built_in()) {
                 Ok(SubjectName::Person(_)) => "person",
                 Ok(SubjectName::Value(kind, _)) => kind.name(),
+                Err(SubjectNameError::Nobody) => "nobody",
                 Err(SubjectNameError::Profile(_)) => "bad profile",
                 Err(SubjectNameError::Phone(_)) => "bad phone",
                 Err(SubjectNameError::Email(_)) => "bad email",

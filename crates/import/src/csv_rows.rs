@@ -50,12 +50,12 @@ impl CsvRows {
             header = without_return(header);
         }
         let header = without_mark(header);
-        if header.len() == 1 && header.get(0).is_some_and(|field| field == end) {
+        if header.iter().all(|field| field == end || field.is_empty()) {
             return Err(FileError::unusable(
                 "the file is empty: the first line has to name the columns, such as profileUrl,phone,email",
             ));
         }
-        refuse_what_is_not_csv(&header)?;
+        refuse_what_is_not_csv(&header, dialect.delimiter)?;
         Ok((Self { reader, left, end, last_line: 1 }, header))
     }
 
@@ -112,8 +112,20 @@ fn without_mark(header: ByteRecord) -> ByteRecord {
     std::iter::once(first).chain(header.iter().skip(1)).collect()
 }
 
+/// How files begin that are sent in place of a CSV, and what they are.
+const NO_CSV: [(&[u8], &str); 8] = [
+    (b"<!doctype", "a web page (HTML)"),
+    (b"<html", "a web page (HTML)"),
+    (b"<table", "a web page (HTML)"),
+    (b"<?xml", "XML"),
+    (b"%PDF-", "a PDF"),
+    ("\u{2030}PNG".as_bytes(), "a picture"),
+    (b"BEGIN:VCARD", "a vCard"),
+    (b"MIME-Version:", "a web archive"),
+];
+
 /// Refuses files that are often mistaken for CSV, and says what they are.
-fn refuse_what_is_not_csv(header: &ByteRecord) -> Result<(), FileError> {
+fn refuse_what_is_not_csv(header: &ByteRecord, delimiter: u8) -> Result<(), FileError> {
     let first = header.get(0).unwrap_or_default();
     let is = |start: &[u8]| first.starts_with(start);
     if is(b"PK\x03\x04") || is(b"\xFD7zXZ") || is(b"BZh") {
@@ -130,12 +142,28 @@ fn refuse_what_is_not_csv(header: &ByteRecord) -> Result<(), FileError> {
             "the lines end in carriage returns (old Mac format); save the file with line feeds",
         ));
     }
-    for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs")] {
-        if header.len() == 1 && first.contains(&separator) {
+    for (start, what) in NO_CSV {
+        if first.trim_ascii_start().get(..start.len()).is_some_and(|first| first.eq_ignore_ascii_case(start))
+        {
             return Err(FileError::unusable(format!(
-                "the columns are separated by {name}; save the file with commas"
+                "the file is {what}, and no CSV; open it in the program that it is for, and save it as .xlsx or CSV"
             )));
         }
+    }
+    if header.len() > 1 {
+        return Ok(());
+    }
+    for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs"), (b'|', "vertical bars")] {
+        if first.contains(&separator) && delimiter != separator {
+            return Err(FileError::unusable(format!(
+                "the columns are separated by {name}, but another delimiter was chosen, or is named in its first line (sep=); correct that"
+            )));
+        }
+    }
+    if first.contains(&delimiter) {
+        return Err(FileError::unusable(
+            "each line is in quotes as a whole, so that it is one column; save the file again without them",
+        ));
     }
     Ok(())
 }

@@ -4,9 +4,13 @@ use csv::ByteRecord;
 
 use crate::COLUMNS;
 use crate::ReadOptions;
+use crate::suggest::meaning;
 
 /// Characters that separate columns, the most common first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// Of how many columns it is looked what they mean.
+const MOST_COMPARED: usize = 100;
 
 /// What the first lines of a CSV file say about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +25,16 @@ impl Dialect {
     pub(crate) const COMMAS: Self = Self { delimiter: b',', has_sep_line: false };
 
     /// The dialect of a file with this first line: the delimiter that was chosen, or the one of its `sep=` line, or the one that
-    /// gives the most known columns and then the most columns.
+    /// gives the most known columns, then the most that probably mean something, and then the most columns.
     pub(crate) fn of(first_line: &[u8], options: &ReadOptions) -> Self {
         let line = first_line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(first_line);
         let sep = sep_line(line);
         let detected = || {
             let fit = |delimiter: &u8| {
                 let columns = columns(line, *delimiter);
-                (columns.iter().filter(|name| is_known(name, options)).count(), columns.len())
+                let known = columns.iter().filter(|name| is_known(name, options)).count();
+                let meant = columns.iter().take(MOST_COMPARED).filter(|name| is_meant(name)).count();
+                (known, meant, columns.len())
             };
             // Of equal ones the last is taken, which has to be the comma.
             DELIMITERS.into_iter().rev().max_by_key(fit).unwrap_or(b',')
@@ -59,6 +65,11 @@ fn columns(line: &[u8], delimiter: u8) -> ByteRecord {
     columns
 }
 
+/// Whether a header probably means a column.
+fn is_meant(name: &[u8]) -> bool {
+    meaning(&String::from_utf8_lossy(name)).is_some()
+}
+
 fn is_known(name: &[u8], options: &ReadOptions) -> bool {
     let name = name.trim_ascii();
     let is_mapped = |(_, header): &(String, String)| name == header.trim().as_bytes();
@@ -86,6 +97,7 @@ mod tests {
             ("\"sep=;\"\n", b';', true),
             ("sep=\t\n", b'\t', true),
             ("LinkedIn URL;Mobile;E-Mail", b';', false),
+            ("Name, first, last, other;LinkedIn;Handy", b';', false),
             ("profileUrl", b',', false),
             ("", b',', false),
         ] {

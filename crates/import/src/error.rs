@@ -40,6 +40,23 @@ pub enum FileError {
         /// The columns of the file.
         found: Vec<String>,
     },
+    /// Two columns have the name of one that is needed.
+    #[error("two columns are called {name}; rename or remove one of them; the columns are {}", listed(found))]
+    TwoColumns {
+        /// The name.
+        name: String,
+        /// The columns of the file.
+        found: Vec<String>,
+    },
+    /// No column of a list names people, numbers or addresses.
+    #[error(
+        "no line names anybody, and no column is called profileUrl, phone or email; the columns are {}; name one of them so",
+        listed(found)
+    )]
+    NoSubject {
+        /// The columns of the file.
+        found: Vec<String>,
+    },
     /// A column that was named is missing.
     #[error("no column is called {name}; the columns are {}", listed(found))]
     NoColumn {
@@ -56,6 +73,9 @@ pub enum FileError {
         /// The names of its sheets.
         found: Vec<String>,
     },
+    /// A sheet has no row.
+    #[error("the sheet is empty; name another one, or its columns in the first row")]
+    EmptySheet,
     /// The first line is already a row.
     #[error(
         "the first line holds data, not the names of the columns; write a line like profileUrl,phone,email above it"
@@ -117,8 +137,8 @@ pub enum FileError {
 const MOST_NAMES: usize = 30;
 const MOST_CHARS: usize = 40;
 
-/// Names for a message.
-fn listed(names: &[String]) -> String {
+/// Names for a message, of which there may be very many.
+pub fn listed(names: &[String]) -> String {
     let short = |name: &String| match name.char_indices().nth(MOST_CHARS) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name.clone(),

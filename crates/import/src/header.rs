@@ -188,10 +188,22 @@ impl Columns {
 
 /// The name of a column as people see it.
 fn cell_name(name: &[u8], is_csv: bool) -> Cow<'_, str> {
-    match String::from_utf8_lossy(name.trim_ascii()) {
-        Cow::Borrowed(name) if is_csv => Cow::Borrowed(unmarked(name)),
-        name => name,
+    match String::from_utf8_lossy(name) {
+        Cow::Borrowed(name) if is_csv => Cow::Borrowed(unmarked(visible(name))),
+        Cow::Borrowed(name) => Cow::Borrowed(visible(name)),
+        Cow::Owned(name) => Cow::Owned(visible(&name).to_owned()),
     }
+}
+
+/// A name without what nobody sees before and after it.
+pub(crate) fn visible(name: &str) -> &str {
+    let is_unseen = |c: char| matches!(c, '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}');
+    name.trim_matches(|c: char| c.is_whitespace() || is_unseen(c))
+}
+
+/// Whether two names look the same: whatever kind of space is in them.
+fn looks_like(name: &str, other: &str) -> bool {
+    name.split_whitespace().eq(visible(other).split_whitespace())
 }
 
 /// The position of a column: by its own name, ignoring case, or by the exact header it is mapped to.
@@ -203,17 +215,14 @@ fn find(
 ) -> Result<Option<usize>, FileError> {
     let Some(wanted) = wanted else { return Ok(None) };
     let is_wanted =
-        |name: &str| if is_mapped { name == wanted.trim() } else { name.eq_ignore_ascii_case(wanted) };
+        |name: &str| if is_mapped { looks_like(name, wanted) } else { name.eq_ignore_ascii_case(wanted) };
     let mut places = names.iter().enumerate().filter(|(_, name)| is_wanted(name)).map(|(place, _)| place);
+    let found = || names.iter().map(|name| name.clone().into_owned()).collect();
     match (places.next(), places.next()) {
-        (None, _) if is_mapped => Err(FileError::MappedHeader {
-            column,
-            header: wanted.to_owned(),
-            found: names.iter().map(|name| name.clone().into_owned()).collect(),
-        }),
-        (Some(_), Some(_)) => {
-            Err(FileError::unusable(format!("two columns are called {wanted}; rename or remove one of them")))
+        (None, _) if is_mapped => {
+            Err(FileError::MappedHeader { column, header: wanted.to_owned(), found: found() })
         }
+        (Some(_), Some(_)) => Err(FileError::TwoColumns { name: wanted.to_owned(), found: found() }),
         (place, _) => Ok(place),
     }
 }

@@ -32,6 +32,9 @@ const MAX_FIRST_LINE: usize = 64 * 1024;
 /// How many bytes of a file are read at most, if only its start is read: far more than its first rows may take.
 pub(crate) const MAX_START: u64 = 64 << 20;
 
+/// How long a workbook may be that is copied, because it is packed or comes from standard input.
+const MAX_WORKBOOK: u64 = 512 << 20;
+
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The rows of one file, whatever its format.
@@ -160,7 +163,7 @@ impl Opening<'_> {
         let (start, input) = peek(self.bounded(input, MAX_START))?;
         if format == Some(Format::Parquet) || format.is_none() && start.starts_with(b"PAR1") {
             let path = of.map(|(path, _)| path).filter(|path| !is_packed && path.is_file());
-            return Ok(Recognized::Parquet(self.whole(input, path)?));
+            return Ok(Recognized::Parquet(self.whole(input, path, u64::MAX)?));
         }
         if let Some(error) = xlsx::refused(&start) {
             return Err(error);
@@ -168,7 +171,7 @@ impl Opening<'_> {
         let is_workbook = start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06");
         if format == Some(Format::Xlsx) || format.is_none() && is_workbook {
             let path = of.map(|(path, _)| path).filter(|path| !is_packed && path.is_file());
-            return Ok(Recognized::Xlsx(self.whole(input, path)?));
+            return Ok(Recognized::Xlsx(self.whole(input, path, MAX_WORKBOOK)?));
         }
         let (input, encoding) = decoded(&start, options.encoding, input);
         let (start, mut input) = peek(input)?;
@@ -213,8 +216,11 @@ impl Opening<'_> {
                 let book = Workbook::open(file)?;
                 let most = is_start.then_some(MAX_START);
                 let (sheet, rows) = book.rows(self.options, most)?;
-                let (rows, header) = Headed::open(rows, self.options)?;
                 let written = Written::Xlsx { sheet, sheets: book.sheets() };
+                let (rows, header) = Headed::open(rows, self.options).map_err(|error| match error {
+                    FileError::EmptySheet => written.other_sheets(error),
+                    error => error,
+                })?;
                 Opened { written, header: Some(header), rows: Rows::Xlsx(rows) }
             }
         })
@@ -235,26 +241,21 @@ impl Opening<'_> {
         Ok((Layout { file: file.to_owned(), input, written, columns, not_read }, rows))
     }
 
-    /// A file that is not read from its start to its end: a stream is copied to a temporary file first.
-    fn whole(self, input: Box<dyn Read>, path: Option<&Path>) -> Result<File, FileError> {
+    /// A file that is not read from its start to its end: a stream is copied to a temporary file first, if it is shorter than `most`.
+    fn whole(self, input: Box<dyn Read>, path: Option<&Path>, most: u64) -> Result<File, FileError> {
         if let Some(path) = path {
             return File::open(path).tried("the file cannot be read");
         }
         let whole = tempfile::tempfile_in(self.disk.dir()).and_then(|file| self.disk.file(file));
         let mut whole = whole.tried("cannot create a temporary file")?;
-        let unpacked = "the file cannot be unpacked";
-        match self.reach {
-            Reach::Everything => io::copy(&mut { input }, &mut whole).tried(unpacked)?,
-            Reach::Start => {
-                let copied = io::copy(&mut input.take(MAX_START), &mut whole).tried(unpacked)?;
-                if copied == MAX_START {
-                    return Err(FileError::unusable(
-                        "the file in it is longer than 64 MiB; unpack it first: it is compressed inside",
-                    ));
-                }
-                copied
-            }
-        };
+        let most = if self.reach == Reach::Start { most.min(MAX_START) } else { most };
+        let copied = io::copy(&mut input.take(most), &mut whole).tried("the file cannot be unpacked")?;
+        if copied == most {
+            return Err(FileError::unusable(format!(
+                "the file in it is longer than {} MiB; unpack it first: it is compressed inside",
+                most >> 20
+            )));
+        }
         Ok(whole.into_file())
     }
 

@@ -4,14 +4,14 @@ use contactd_core::Networks;
 
 use crate::countries::Countries;
 use crate::dialect::Dialect;
-use crate::encoding::FoundEncoding;
+use crate::encoding::{Encoding, FoundEncoding};
 use crate::header::Columns;
 use crate::json_rows;
 use crate::read_row::{Fault, ReadRow};
 use crate::rows::{Content, Row};
 use crate::seen::Seen;
 use crate::suggest::suggestions;
-use crate::{FileError, Format, InputRead, ReadOptions};
+use crate::{FileError, Format, InputRead, ReadOptions, listed};
 
 /// What all rows of a file have in common.
 pub(crate) struct Layout {
@@ -45,13 +45,22 @@ impl Written {
         }
     }
 
+    /// The encoding of a text in which bytes that are not valid are lost: any but UTF-8.
+    pub(crate) fn lost_bytes(&self) -> Option<&'static str> {
+        match self {
+            Self::Csv { encoding, .. } | Self::Json { encoding } => {
+                Some(encoding.get()).filter(|encoding| *encoding != Encoding::UTF8).map(Encoding::name)
+            }
+            Self::Parquet | Self::Xlsx { .. } => None,
+        }
+    }
+
     /// An error about the columns, with the sheets that have others.
     pub(crate) fn other_sheets(&self, error: FileError) -> FileError {
         match self {
             Self::Xlsx { sheet, sheets } if sheets.len() > 1 => {
-                let others: Vec<&str> =
-                    sheets.iter().map(String::as_str).filter(|other| *other != sheet.as_str()).collect();
-                let advice = format!("; this is the sheet {sheet}, not {}", others.join(", "));
+                let others: Vec<String> = sheets.iter().filter(|other| *other != sheet).cloned().collect();
+                let advice = format!("; this is the sheet {sheet}, not {}", listed(&others));
                 FileError::Advised { error: Box::new(error), advice }
             }
             _ => error,

@@ -46,7 +46,7 @@ mod zip_writer;
 
 pub use columns::COLUMNS;
 pub use encoding::Encoding;
-pub use error::FileError;
+pub use error::{FileError, listed};
 pub use files::{Files, Input};
 pub use format::Format;
 pub use mapping::{Field, field_names};

@@ -2,11 +2,12 @@
 
 use std::io::Read;
 
-use contactd_core::{DiskBudget, Networks, Reason, SubjectName, SubjectNameError, subject_lines};
+use contactd_core::{DiskBudget, Networks, SubjectName, SubjectNameError, subject_lines};
 use csv::ByteRecord;
 
 use crate::csv_rows::CsvRows;
 use crate::error::Tried;
+use crate::header::visible;
 use crate::input::{Opened, Opening, Reach, Recognized, Rows};
 use crate::json_rows::{object, shown};
 use crate::mapping::Field;
@@ -14,8 +15,9 @@ use crate::rows::{Content, Row};
 use crate::suggest::{looks_like_data, meaning};
 use crate::{FileError, ReadOptions};
 
-/// How long a list may be.
+/// How long a list may be, and how many people, numbers and addresses it may name.
 const MAX_BYTES: u64 = 64 << 20;
+const MAX_NAMES: usize = 2_000_000;
 
 /// The subjects that a list names.
 #[derive(Debug, Default)]
@@ -26,18 +28,22 @@ pub struct SubjectList {
     pub rejected: Vec<(u64, SubjectNameError)>,
     /// The columns that were read, if the list has a header.
     pub columns: Vec<String>,
+    /// The sheets of a workbook that were not read.
+    pub other_sheets: Vec<String>,
 }
 
 impl SubjectList {
     /// Reads a list. What does not fit into memory is written to the directory of `disk`.
     pub(crate) fn read(
         input: Box<dyn Read>,
+        options: &ReadOptions,
         disk: &DiskBudget,
         networks: &Networks,
     ) -> Result<Self, FileError> {
-        let options = ReadOptions::default();
-        let opening = Opening { format: None, options: &options, disk, reach: Reach::Everything };
+        let opening = Opening { format: None, options, disk, reach: Reach::Everything };
         let mut reading = Reading { networks, list: Self::default() };
+        // Why the columns mean nothing, if none of its lines names anybody.
+        let mut refused = None;
         match opening.recognize(input, None)? {
             Recognized::Csv { input, dialect, .. } => {
                 let mut text = Vec::new();
@@ -51,32 +57,66 @@ impl SubjectList {
                         "the list is not text; save it as UTF-8 text, CSV or .xlsx",
                     ));
                 }
-                let header = CsvRows::open(Box::new(std::io::Cursor::new(text.clone())), dialect).ok();
-                match header.and_then(|(rows, header)| Some((rows, columns(&header)?, header))) {
-                    Some((rows, columns, header)) => reading.rows(Rows::Csv(rows), &header, &columns)?,
-                    None => subject_lines(&text).for_each(|(line, text)| reading.recognize(line, &text)),
+                let opened = CsvRows::open(Box::new(std::io::Cursor::new(text.clone())), dialect);
+                let columns_of = |header: &ByteRecord| columns(header).ok_or_else(|| no_subject(header));
+                match opened.map(|(rows, header)| (columns_of(&header), rows, header)) {
+                    Ok((Ok(columns), rows, header)) => reading.rows(Rows::Csv(rows), &header, &columns)?,
+                    Err(error) | Ok((Err(error), ..)) => {
+                        refused = Some(error);
+                        for (line, text) in subject_lines(&text) {
+                            reading.recognize(line, &text)?;
+                        }
+                    }
                 }
             }
             recognized => {
                 let everything = |header: &ByteRecord| Ok((0..header.len()).collect());
-                let Opened { header, rows, .. } = opening.read_header(recognized, everything)?;
+                let Opened { written, header, rows } = opening.read_header(recognized, everything)?;
+                reading.list.other_sheets = written.about("").other_sheets;
                 match header {
                     None => reading.objects(rows)?,
                     Some(header) => {
                         let columns = columns(&header).unwrap_or_default();
                         reading.rows(rows, &header, &columns)?;
+                        refused = Some(written.other_sheets(no_subject(&header)));
                     }
                 }
             }
         }
-        Ok(reading.list)
+        let list = reading.list;
+        let is_without_columns =
+            list.columns.is_empty() && list.named.is_empty() && !list.rejected.is_empty();
+        match refused.filter(|error| is_without_columns && !is_of_lines(error)) {
+            Some(error) => Err(error),
+            None => Ok(list),
+        }
     }
+}
+
+/// Its columns mean nothing. A first line that is somebody is no header.
+fn no_subject(header: &ByteRecord) -> FileError {
+    let names = names(header);
+    if names.iter().any(|name| looks_like_data(name)) {
+        return FileError::NoHeader;
+    }
+    FileError::NoSubject { found: names.into_iter().filter(|name| !name.is_empty()).collect() }
+}
+
+/// Whether each line of a list is somebody, or a mistake of its own: it has no header, or one column only.
+fn is_of_lines(error: &FileError) -> bool {
+    match error.inner() {
+        FileError::NoSubject { found } => found.len() < 2,
+        error => matches!(error, FileError::NoHeader),
+    }
+}
+
+fn names(header: &ByteRecord) -> Vec<String> {
+    header.iter().map(|name| visible(&String::from_utf8_lossy(name)).to_owned()).collect()
 }
 
 /// The columns of a header that name people, numbers or addresses, with their places; none if it is no header.
 fn columns(header: &ByteRecord) -> Option<Vec<(usize, Field)>> {
-    let names: Vec<String> =
-        header.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
+    let names = names(header);
     if names.iter().any(|name| looks_like_data(name)) {
         return None;
     }
@@ -96,19 +136,29 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn take(&mut self, line: u64, read: Result<SubjectName, SubjectNameError>) {
+    fn take(&mut self, line: u64, read: Result<SubjectName, SubjectNameError>) -> Result<(), FileError> {
         match read {
             Ok(name) => self.list.named.push(name),
             Err(error) => self.list.rejected.push((line, error)),
         }
+        match self.list.named.len() + self.list.rejected.len() {
+            ..=MAX_NAMES => Ok(()),
+            _ => Err(FileError::unusable(
+                "the list names more than 2,000,000 people, numbers and addresses; split it",
+            )),
+        }
     }
 
-    fn recognize(&mut self, line: u64, text: &str) {
-        self.take(line, SubjectName::recognize(text, self.networks));
+    fn recognize(&mut self, line: u64, text: &str) -> Result<(), FileError> {
+        self.take(line, SubjectName::recognize(text, self.networks))
     }
 
     /// Reads what is in columns of these fields. A row that names nobody is not left out without a word.
-    fn fields<'t>(&mut self, line: u64, texts: impl Iterator<Item = (Field, &'t str)>) {
+    fn fields<'t>(
+        &mut self,
+        line: u64,
+        texts: impl Iterator<Item = (Field, &'t str)>,
+    ) -> Result<(), FileError> {
         let mut is_empty = true;
         for (field, text) in texts.filter(|(_, text)| !text.trim().is_empty()) {
             is_empty = false;
@@ -117,10 +167,11 @@ impl Reading<'_> {
                 "email" => SubjectName::email(text.trim()),
                 _ => SubjectName::person(text, self.networks),
             };
-            self.take(line, read);
+            self.take(line, read)?;
         }
-        if is_empty {
-            self.list.rejected.push((line, SubjectNameError::Profile(Reason::Empty)));
+        match is_empty {
+            true => self.take(line, Err(SubjectNameError::Nobody)),
+            false => Ok(()),
         }
     }
 
@@ -134,26 +185,26 @@ impl Reading<'_> {
         let text = |fields: &ByteRecord, place| {
             String::from_utf8_lossy(fields.get(place).unwrap_or_default()).into_owned()
         };
-        self.list.columns = columns.iter().map(|(place, _)| text(header, *place)).collect();
+        self.list.columns =
+            columns.iter().map(|(place, _)| visible(&text(header, *place)).to_owned()).collect();
         let mut cells = |line, fields: &ByteRecord| match columns {
             [] => {
                 let texts = (0..fields.len()).map(|place| text(fields, place));
-                texts
-                    .filter(|text| !text.trim().is_empty())
-                    .for_each(|text| self.recognize(line, text.trim()));
+                let mut texts = texts.filter(|text| !text.trim().is_empty());
+                texts.try_for_each(|text| self.recognize(line, text.trim()))
             }
             columns => {
                 let texts: Vec<_> =
                     columns.iter().map(|(place, field)| (*field, text(fields, *place))).collect();
-                self.fields(line, texts.iter().map(|(field, text)| (*field, text.as_str())));
+                self.fields(line, texts.iter().map(|(field, text)| (*field, text.as_str())))
             }
         };
         if columns.is_empty() {
-            cells(1, header);
+            cells(1, header)?;
         }
         while let Some(row) = rows.next()? {
             if let Content::Fields(fields) = row.content {
-                cells(row.line, &fields);
+                cells(row.line, &fields)?;
             }
         }
         Ok(())
@@ -164,7 +215,7 @@ impl Reading<'_> {
             let object = object(&text).unwrap_or_default();
             let texts: Vec<_> =
                 object.iter().filter_map(|(name, value)| Some((named_by(name)?, shown(value)))).collect();
-            self.fields(line, texts.iter().map(|(field, text)| (*field, text.as_str())));
+            self.fields(line, texts.iter().map(|(field, text)| (*field, text.as_str())))?;
         }
         Ok(())
     }

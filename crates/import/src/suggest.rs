@@ -63,7 +63,7 @@ pub(crate) fn meaning(header: &str) -> Option<(Field, usize)> {
     let likely = |words: &[&str]| {
         let plain = words.concat();
         LIKELY.iter().find_map(|(column, likely)| {
-            let place = if plain == column.to_lowercase() {
+            let place = if plain.eq_ignore_ascii_case(column) {
                 0
             } else {
                 likely.split_whitespace().position(|likely| likely == plain)? + 1
@@ -76,7 +76,13 @@ pub(crate) fn meaning(header: &str) -> Option<(Field, usize)> {
     let is_number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
     let is_kept = |word: &&str| !is_one_of(word, WORK) && !is_one_of(word, LEFT_OUT) && !is_number(word);
     let kept: Vec<&str> = all.iter().copied().filter(is_kept).collect();
-    let (column, place) = likely(&all).or_else(|| likely(&kept))?;
+    // `Phone (mobile)`: each word means it.
+    let each = || {
+        let mut columns = kept.iter().map(|word| likely(&[word]).map(|(column, _)| column));
+        let first = columns.next()??;
+        columns.all(|column| column == Some(first)).then_some((first, 100))
+    };
+    let (column, place) = likely(&all).or_else(|| likely(&kept)).or_else(each)?;
     let is_work = all.iter().any(|word| is_one_of(word, WORK));
     let labelled = if is_work { Field::parse(&format!("{column}:work")) } else { None };
     // Words were left out, or stand for one: others are likelier.
@@ -165,7 +171,7 @@ mod tests {
         for (field, headers) in [
             (
                 "phone",
-                "Handy|Mobil|Telefon privat|Tel. (privat)|Phone (home)|Téléphone portable|Portable|Teléfono móvil|Handy 2",
+                "Handy|Mobil|Handy/Mobil|Phone (mobil)|Telefon privat|Tel. (privat)|Phone (home)|Téléphone portable|Portable|Teléfono móvil|Handy 2",
             ),
             (
                 "phone:work",
@@ -192,7 +198,8 @@ mod tests {
                 assert_eq!(meaning(header).map(|(field, _)| field.name()), Some(field), "{header}");
             }
         }
-        for header in ["Name", "Firma", "Anrede", "Notizen", "Work", "2", ""] {
+        for header in ["Name", "Firma", "Anrede", "Notizen", "Work", "Phone status", "E-Mail Handy", "2", ""]
+        {
             assert!(meaning(header).is_none(), "{header}");
         }
     }

@@ -7,11 +7,12 @@ use std::path::Path;
 use contactd_core::DiskBudget;
 use csv::ByteRecord;
 
+use crate::header::visible;
 use crate::input::{self, Opened, Opening, Reach, Rows};
 use crate::json_rows::{object, shown};
 use crate::layout::Written;
 use crate::rows::{Content, Row};
-use crate::suggest::suggestions;
+use crate::suggest::{looks_like_data, suggestions};
 use crate::table_writer::TableWriter;
 use crate::{FileError, Format, InputRead, ReadOptions};
 
@@ -46,19 +47,20 @@ impl Table {
 
     /// The names of its columns; none if each row is a JSON object.
     pub fn names(&self) -> Option<Vec<String>> {
-        let name = |name: &[u8]| String::from_utf8_lossy(name.trim_ascii()).into_owned();
+        let name = |name: &[u8]| visible(&String::from_utf8_lossy(name)).to_owned();
         self.header.as_ref().map(|header| header.iter().map(name).collect())
     }
 
     /// The column with this name.
     pub fn column(&self, name: &str) -> Result<TableColumn, FileError> {
         let Some(found) = self.names() else { return Ok(TableColumn::Field(name.to_owned())) };
-        let mut named = found.iter().enumerate().filter(|(_, found)| found.eq_ignore_ascii_case(name.trim()));
+        let mut named =
+            found.iter().enumerate().filter(|(_, found)| found.eq_ignore_ascii_case(visible(name)));
         match (named.next(), named.next()) {
             (Some((place, _)), None) => Ok(TableColumn::Place(place)),
-            (Some(_), Some(_)) => {
-                let what = format!("two columns are called {name}; rename one of them");
-                Err(FileError::unusable(what).of(&self.file))
+            (Some(_), Some(_)) => Err(FileError::TwoColumns { name: name.to_owned(), found }.of(&self.file)),
+            (None, _) if found.iter().any(|name| looks_like_data(name)) => {
+                Err(FileError::NoHeader.of(&self.file))
             }
             (None, _) => {
                 let suggested = suggestions(&found, |column| column != "profileUrl").pop();
@@ -70,7 +72,7 @@ impl Table {
     }
 
     /// The next row; none at the end. A row with more fields than columns is an error, because what is added would be in the wrong
-    /// place; so is a line that is no JSON object.
+    /// place; so is a line that is no JSON object, and one with bytes that could not be written again.
     pub fn next_row(&mut self) -> Result<Option<Row>, FileError> {
         let row = self.rows.next().map_err(|error| error.of(&self.file))?;
         let is_fit = |row: &Row| match (&row.content, &self.header) {
@@ -78,6 +80,19 @@ impl Table {
             (Content::Json(text), _) => object(text).is_ok(),
             (Content::Fields(_), None) => false,
         };
+        if let (Some(row), Some(encoding)) = (&row, self.written.lost_bytes()) {
+            let is_whole = |row: &Row| match &row.content {
+                Content::Fields(fields) => fields.iter().all(|field| std::str::from_utf8(field).is_ok()),
+                Content::Json(text) => std::str::from_utf8(text).is_ok(),
+            };
+            if !is_whole(row) {
+                let what = format!(
+                    "line {}: some bytes are not valid in {encoding}; correct this line, or name the encoding of the file",
+                    row.line
+                );
+                return Err(FileError::unusable(what).of(&self.file));
+            }
+        }
         if let Some(row) = row.as_ref().filter(|row| !is_fit(row)) {
             let what = match row.content {
                 Content::Fields(_) => "there are more fields than columns; correct this line",

@@ -21,6 +21,7 @@ use crate::rows::{Content, MAX_ROW_BYTES, Row};
 use crate::sample::{SAMPLES, short};
 use crate::seen::Seen;
 use crate::suppressed::leave_out;
+use crate::xlsx::Workbook;
 use crate::{
     Field, FileColumn, FileError, FileShape, Files, Input, InputRead, NotLoaded, Preview, PreviewedRow,
     ReadOptions, Rejects, RowChecks, SubjectList, UploadedFile, Verdict, parquet_samples,
@@ -28,6 +29,9 @@ use crate::{
 
 /// In how many rows values of a column are looked for.
 const SAMPLED_ROWS: usize = 100;
+
+/// How many sheets are tried.
+const MOST_SHEETS: usize = 20;
 
 /// How many columns are listed, besides those of the import format, and how long their names may be.
 const MOST_COLUMNS: usize = 2_000;
@@ -60,16 +64,40 @@ impl UploadedFiles {
         self.opening(options).open((0, &file.path, &file.name), &Arc::default())
     }
 
-    /// What a file holds. Reads only its first part.
+    /// What a file holds. Reads only its first part. If no sheet of a workbook is chosen and the first one cannot be used, because it
+    /// is empty or a cover, this is about the first one that can.
     pub fn describe(&self, file: &UploadedFile, options: &ReadOptions) -> Result<FileShape, FileError> {
+        let first = self.describe_sheet(file, options);
+        if first.is_ok() || options.sheet.is_some() {
+            return first;
+        }
+        let sheet = |sheet| ReadOptions { sheet: Some(sheet), ..options.clone() };
+        let mut others = self.sheets(file, options).into_iter().take(MOST_SHEETS).map(sheet);
+        others.find_map(|options| self.describe_sheet(file, &options).ok()).map_or(first, Ok)
+    }
+
+    fn describe_sheet(&self, file: &UploadedFile, options: &ReadOptions) -> Result<FileShape, FileError> {
         let opening = self.opening(options);
         let recognized = opening.recognize_file(&file.path, &file.name)?;
         shape(opening, recognized).map_err(|error| refused(error.of(&file.name)))
     }
 
+    /// The sheets of a file, if it is a workbook.
+    fn sheets(&self, file: &UploadedFile, options: &ReadOptions) -> Vec<String> {
+        match self.opening(options).recognize_file(&file.path, &file.name) {
+            Ok(Recognized::Xlsx(book)) => Workbook::open(book).map(|book| book.sheets()).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The people, numbers and addresses that a list names.
-    pub fn subjects(&self, list: Box<dyn Read>, networks: &Networks) -> Result<SubjectList, FileError> {
-        SubjectList::read(list, &self.disk, networks)
+    pub fn subjects(
+        &self,
+        list: Box<dyn Read>,
+        options: &ReadOptions,
+        networks: &Networks,
+    ) -> Result<SubjectList, FileError> {
+        SubjectList::read(list, options, &self.disk, networks)
     }
 
     /// What an import would do with the first rows. Returns at most `rows`, and fewer if they are very long. Reads only the first part

@@ -1,6 +1,7 @@
 //! Reading a ZIP archive, as far as workbooks need it. Nothing that the archive declares is allocated or believed: the list of members
 //! has a limit, and what a member unpacks to is counted by whoever reads it.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -96,7 +97,12 @@ fn part(file: &File, at: u64, length: u64) -> Result<Vec<u8>, FileError> {
 
 /// Where the list of members is, and how long.
 fn list(file: &File, tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
-    let end = tail.windows(END).rposition(|end| end.starts_with(b"PK\x05\x06"))?;
+    let is_end = |at: usize, end: &[u8]| {
+        let comment = u16_at(end, 20).map(usize::from);
+        end.starts_with(b"PK\x05\x06") && comment.is_some_and(|comment| at + END + comment == tail.len())
+    };
+    // A comment may contain what looks like an end record.
+    let end = (0..tail.len().checked_sub(END - 1)?).rev().find(|at| is_end(*at, &tail[*at..at + END]))?;
     let record = &tail[end..];
     let (length, at) = (u32_at(record, 12)?, u32_at(record, 16)?);
     if length != u32::MAX && at != u32::MAX {
@@ -108,8 +114,9 @@ fn list(file: &File, tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
     Some((u64_at(&record, 48)?, u64_at(&record, 40)?))
 }
 
+/// The members of an archive. Two with the same name are damage: other programs may read the other one.
 fn members(mut list: &[u8]) -> Option<Vec<Member>> {
-    let mut members = Vec::new();
+    let (mut members, mut names) = (Vec::new(), HashSet::new());
     while !list.is_empty() {
         if !list.starts_with(b"PK\x01\x02") {
             return None;
@@ -117,7 +124,8 @@ fn members(mut list: &[u8]) -> Option<Vec<Member>> {
         let [name, extra, comment] = [28, 30, 32].map(|at| u16_at(list, at).map(usize::from));
         let (name, extra, comment) = (name?, extra?, comment?);
         let mut member = Member {
-            name: String::from_utf8_lossy(list.get(46..46 + name)?).into_owned(),
+            // Some programs write the separators of Windows.
+            name: String::from_utf8_lossy(list.get(46..46 + name)?).replace('\\', "/"),
             header: u32_at(list, 42)?.into(),
             packed: u32_at(list, 20)?.into(),
             method: u16_at(list, 10)?,
@@ -126,6 +134,9 @@ fn members(mut list: &[u8]) -> Option<Vec<Member>> {
         };
         let unpacked = u32_at(list, 24)?;
         member.read_large(unpacked, list.get(46 + name..46 + name + extra)?);
+        if !names.insert(member.name.to_ascii_lowercase()) {
+            return None;
+        }
         members.push(member);
         list = list.get(46 + name + extra + comment..)?;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use contactd_core::store::StoreError;
 use contactd_core::{Actor, Affected, Detail, Label, Profile, RefreshError, Subject, SubjectName, Timestamp};
-use contactd_import::{FileError, SubjectList};
+use contactd_import::{FileError, ReadOptions, SubjectList};
 
 use crate::Changed;
 use crate::views::HolderView;
@@ -105,8 +105,8 @@ pub enum OptOutError {
 impl OptOuts {
     /// The people, numbers and addresses that a list names: one on each line, or in the columns of a file that an import could read.
     /// Blocks while it reads.
-    pub fn read_list(&self, list: Box<dyn Read>) -> Result<SubjectList, FileError> {
-        self.parts.files.subjects(list, &self.parts.networks)
+    pub fn read_list(&self, list: Box<dyn Read>, options: &ReadOptions) -> Result<SubjectList, FileError> {
+        self.parts.files.subjects(list, options, &self.parts.networks)
     }
 
     /// Suppresses all of these. Once this has returned and is confirmed, no lookup that starts afterwards

@@ -23,7 +23,7 @@ const WORDS = {
   invalid_source: 'not a name for a source',
   date_format_needed: 'day and month could be confused; choose how dates are written',
   basis_missing: 'no lawful basis',
-  not_utf8: 'not UTF-8; convert the file',
+  not_utf8: 'not valid in the encoding of the file; choose another encoding',
   too_many_fields: 'more fields than the header',
   not_json: 'not JSON',
   not_object: 'not a JSON object',

@@ -373,6 +373,17 @@ declare namespace Api {
     q: Whom;
     ticket?: string | null;
   };
+  type ListShown = {
+    named: number;
+    columns: Array<string>;
+    otherSheets: Array<string>;
+    rejected: RejectedLine[];
+    moreRejected: number;
+  };
+  type RejectedLine = {
+    line: number;
+    reason: string;
+  };
   type JobList = {
     jobs: JobShown[];
   };
@@ -723,6 +734,7 @@ declare namespace Api {
     'POST /people/opt-out': { body: OptOutAsked; answer: OptOutShown };
     'POST /opt-outs/withdraw': { body: Withdrawal; answer: Settled };
     'POST /opt-outs/list': { query: { person?: boolean; ticket?: string | null; }; body: string | Blob; answer: JobShown };
+    'POST /opt-outs/list/check': { body: string | Blob; answer: ListShown };
     'GET /jobs': { answer: JobList };
     'GET /jobs/{id}': { path: { id: string; }; answer: JobShown };
     'DELETE /jobs/{id}': { path: { id: string; }; answer: null };

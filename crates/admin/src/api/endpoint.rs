@@ -13,7 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::api::Api;
 use crate::api::attempts::Origin;
 use crate::api::auth::Call;
-use crate::api::extract::{Asked, Created, Json, Named, Sent, Text};
+use crate::api::extract::{Asked, Created, Json, Named, Sent, SentFile};
 use crate::api::jobs::{JobShown, Started};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
@@ -179,9 +179,9 @@ impl<T: JsonSchema> Described for Sent<T> {
     }
 }
 
-impl<const MOST: usize> Described for Text<MOST> {
+impl<const MOST: usize> Described for SentFile<MOST> {
     fn describe(endpoint: &mut Endpoint) {
-        endpoint.takes = Content::Bytes("text/plain");
+        endpoint.takes = Content::Bytes("application/octet-stream");
     }
 }
 

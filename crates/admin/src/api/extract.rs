@@ -17,11 +17,11 @@ use crate::api::refusal::Refusal;
 /// The largest JSON body.
 const JSON_BYTES: usize = 256 * 1024;
 
-/// How long a whole small body may take, or the next part of a text.
+/// How long a whole small body may take, or the next part of a file.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// How long a whole text may take.
-const TEXT_TIME: Duration = Duration::from_secs(15 * 60);
+/// How long a whole file may take.
+const FILE_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// A JSON body. An empty body counts as `{}`.
 pub(crate) struct Sent<T>(pub(crate) T);
@@ -49,32 +49,33 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     }
 }
 
-/// A text of this many bytes at most. It may take longer than JSON, as long as parts of it keep coming.
-pub(crate) struct Text<const MOST: usize>(pub(crate) Vec<u8>);
+/// A file of this many bytes at most: text, or anything else. It may take longer than JSON, as long as parts of it keep coming.
+pub(crate) struct SentFile<const MOST: usize>(pub(crate) Vec<u8>);
 
-impl<S: Send + Sync, const MOST: usize> FromRequest<S> for Text<MOST> {
+impl<S: Send + Sync, const MOST: usize> FromRequest<S> for SentFile<MOST> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        let is_text = content_type(request.headers()).is_none_or(|name| name.starts_with("text/"));
-        if !is_text {
-            let message = "The body must be text, with Content-Type: text/plain; charset=utf-8.";
+        let is_file = |name: &String| name.starts_with("text/") || name == "application/octet-stream";
+        if content_type(request.headers()).is_some_and(|name| !is_file(&name)) {
+            let message =
+                "The body must be a file, with Content-Type: application/octet-stream or text/plain.";
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
         }
         let mut parts = request.into_body().into_data_stream();
-        let mut text = Vec::new();
+        let mut file = Vec::new();
         let reading = async {
             while let Some(part) = tokio::time::timeout(BODY_TIME, parts.next()).await.map_err(|_| late())? {
                 let part = part.map_err(|_| too_large(MOST))?;
-                if text.len() + part.len() > MOST {
+                if file.len() + part.len() > MOST {
                     return Err(too_large(MOST));
                 }
-                text.extend_from_slice(&part);
+                file.extend_from_slice(&part);
             }
             Ok(())
         };
-        tokio::time::timeout(TEXT_TIME, reading).await.map_err(|_| late())??;
-        Ok(Self(text))
+        tokio::time::timeout(FILE_TIME, reading).await.map_err(|_| late())??;
+        Ok(Self(file))
     }
 }
 

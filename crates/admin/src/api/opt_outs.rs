@@ -21,8 +21,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::post("/people/opt-out", needs, "optOut").does("Opt out a person, or a number or an address and, if wanted, the people who have it. It works also while the journal cannot be written.", opt_out),
         Endpoint::post("/opt-outs/withdraw", needs, "withdrawOptOut").does("Take an opt-out back.", withdraw),
-        Endpoint::post("/opt-outs/list", needs, "optOutList").does("Opt out a list: one profile URL, e-mail address or phone number on each line and, if wanted, the people who have them. A job does it.", list::opt_out_list)
-            .takes_bytes("text/plain"),
+        Endpoint::post("/opt-outs/list", needs, "optOutList").does("Opt out a list and, if wanted, the people who have its numbers and addresses. One profile URL, e-mail address or phone number on each line, or the columns of a CSV, a workbook or any other file that an import reads. A job does it.", list::opt_out_list),
+        Endpoint::post("/opt-outs/list/check", needs, "checkOptOutList").does("How many people, numbers and addresses a list names, and which of its lines cannot be read. Changes nothing.", list::check_list),
     ]
 }
 

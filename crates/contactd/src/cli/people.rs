@@ -25,6 +25,9 @@ pub(crate) struct SubjectArgs {
     /// A file with one URL, phone number or e-mail address per line, or with columns of them; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) list: Option<PathBuf>,
+    /// The sheet of an .xlsx list [default: the first]
+    #[arg(long, value_name = "NAME", requires = "list")]
+    pub(crate) sheet: Option<String>,
     /// The case this is done for, to be recorded with it
     #[arg(long, value_name = "TEXT")]
     pub(crate) ticket: Option<String>,

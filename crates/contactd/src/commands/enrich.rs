@@ -20,6 +20,7 @@ use sheet::Sheet;
 
 use crate::cli::EnrichArgs;
 use crate::client::Client;
+use crate::commands::import::advice::read_as;
 use crate::output;
 use crate::progress::{self, ROWS, Working};
 
@@ -53,6 +54,9 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
         Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind)).collect();
     let client = Client::new(&args.service)?;
     let sheet = Sheet::read(args)?;
+    if let Some(how) = read_as(&sheet.about()) {
+        output::words(format_args!("{how}"));
+    }
     let urls = &sheet.urls;
     let mut journal = AnswerLog::open(output, args.service.url.trim_end_matches('/'))?;
     let questions: Vec<Question<'_>> = urls

@@ -1,6 +1,6 @@
 //! `contactd import`: all or nothing, and every row accounted for.
 
-mod advice;
+pub(crate) mod advice;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -184,7 +184,7 @@ fn show(report: &ImportReport) -> anyhow::Result<()> {
         output::data(format_args!("{what:<22}{count:>10}"))?;
     }
     for (reason, count) in &report.rejected_by_reason {
-        let hint = advice::hint(reason).map(|hint| format!("  {hint}")).unwrap_or_default();
+        let hint = advice::hint(reason, &report.inputs).map(|hint| format!("  {hint}")).unwrap_or_default();
         output::data(format_args!("  {reason:<20}{count:>10}{hint}"))?;
     }
     for RejectedRow { file, line, column, reason } in &report.examples {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use contactd_core::{SubjectName, SubjectNameError};
+use contactd_import::{ReadOptions, listed};
 use contactd_services::views::HolderView;
 use contactd_services::{Approval, OnFile, OptOutError, OptOutOptions, OptedOut};
 use serde::Serialize;
@@ -139,10 +140,18 @@ fn read(context: &Context, args: &SubjectArgs) -> anyhow::Result<(Vec<SubjectNam
         take(number, format!("--email {number}"), SubjectName::email(text));
     }
     if let Some(file) = &args.list {
-        let list = context.services.opt_outs.read_list(open_list(file)?);
+        let options = ReadOptions { sheet: args.sheet.clone(), ..ReadOptions::default() };
+        let list = context.services.opt_outs.read_list(open_list(file)?, &options);
         let list = list.with_context(|| format!("cannot read {}", file.display()))?;
         if !list.columns.is_empty() {
             output::words(format_args!("read from {}: {}", file.display(), list.columns.join(", ")));
+        }
+        if !list.other_sheets.is_empty() {
+            output::words(format_args!(
+                "contactd: {}: not read: the sheet {} (--sheet names another one)",
+                file.display(),
+                listed(&list.other_sheets)
+            ));
         }
         list.named.into_iter().for_each(|name| take(0, String::new(), Ok(name)));
         for (line, error) in list.rejected {

@@ -284,7 +284,7 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
         (
             "dup.csv",
             "phone,phone,profileUrl\nx,y,z\n",
-            "dup.csv: two columns are called phone; rename or remove one of them.",
+            "dup.csv: two columns are called phone; rename or remove one of them; the columns are phone, phone, profileUrl.",
         ),
         ("short.parquet", "PAR1PAR1", "short.parquet: this is not a complete Parquet file."),
     ] {
@@ -453,4 +453,20 @@ fn a_preview_shows_what_would_be_stored_and_a_mapping_is_remembered_with_its_sou
     asked["dryRun"] = json!(true);
     let checked = operator.job("/imports", &asked);
     assert_eq!(checked["result"]["similarSources"], json!([{ "source": "kundn", "known": "kunden" }]));
+}
+
+#[test]
+fn a_workbook_with_a_cover_is_read_from_its_first_sheet_with_a_header() {
+    let service = Site::empty().serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/messy/91-cover-first.xlsx");
+    let sent = upload(&operator, "messe.xlsx", std::fs::read(file).expect("reads"));
+    assert_has(
+        &sent,
+        json!({ "sheet": "Kontakte", "sheets": ["Deckblatt", "Kontakte"], "/columns/0/field": "profileUrl" }),
+    );
+    let id = sent["id"].as_str().expect("an id");
+    let cover = operator.get(&format!("/uploads/{id}?sheet=Deckblatt"));
+    assert_eq!(cover.status, 400);
+    assert!(cover.shown().contains("the first line holds data"), "{}", cover.shown());
 }

@@ -48,6 +48,7 @@ const MATRIX: &[(&str, &str)] = &[
     ("POST /people/remove", "ap"),
     ("POST /people/erase", "ap"),
     ("POST /opt-outs/list", "ap"),
+    ("POST /opt-outs/list/check", "ap"),
     ("POST /opt-outs/withdraw", "ap"),
     ("POST /uploads", "ao"),
     ("GET /uploads", "ao"),
@@ -139,4 +140,22 @@ fn exactly_the_documented_roles_may_use_each_endpoint() {
 
 fn letter(role: &str) -> &str {
     if role == "auditor" { "t" } else { &role[..1] }
+}
+
+#[test]
+fn every_endpoint_documents_the_request_id_that_its_answers_have() {
+    let service = Site::empty().serve();
+    let document = service.ask_admin(&Request::get(&format!("{BASE}/openapi.json"))).json();
+    let reference = "#/components/parameters/X-Request-Id";
+    assert_eq!(document["components"]["parameters"]["X-Request-Id"]["in"], "header");
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let parameters = operation["parameters"].as_array().expect("parameters");
+            assert!(parameters.iter().any(|one| one["$ref"] == reference), "{method} {path}");
+        }
+    }
+    for path in ["/session", "/overview", "/nothing"] {
+        let request = Request::get(&format!("{BASE}{path}")).header("X-Request-Id", "case-17.a");
+        assert_eq!(service.ask_admin(&request).header("X-Request-Id"), Some("case-17.a"), "{path}");
+    }
 }

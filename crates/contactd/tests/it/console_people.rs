@@ -244,3 +244,36 @@ fn a_list_is_opted_out_by_a_job_and_says_what_it_could_not_read() {
     let none = privacy.ended(&privacy.post_text("/opt-outs/list", "somebody\n"));
     assert_has(&none, json!({ "state": "done", "/result/changed": 0 }));
 }
+
+#[test]
+fn a_list_of_any_kind_of_file_is_looked_at_before_it_is_opted_out() {
+    let (service, token) = Service::with_people();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let send = |path: &str, file: &[u8]| {
+        let request = Request::new("POST", &format!("{BASE}{path}"));
+        privacy.send(request.header("Content-Type", "application/octet-stream").body(file))
+    };
+    let check = |file: &[u8]| send("/opt-outs/list/check", file).json();
+    let csv = format!("Nr;K\u{e4}ufer;E-Mail privat\r\n1;a;{ADA_EMAIL}\r\n2;b;\r\n");
+    let windows_1252: Vec<u8> = csv.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect();
+    assert_eq!(
+        check(&windows_1252),
+        json!({ "named": 1, "columns": ["E-Mail privat"], "otherSheets": [], "moreRejected": 0,
+            "rejected": [{ "line": 3, "reason": "This row names nobody." }] })
+    );
+    let fixture = |name: &str| {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/messy/");
+        std::fs::read(format!("{dir}{name}")).expect("reads")
+    };
+    assert_has(&check(&fixture("68-three-phones.xlsx")), json!({ "named": 6, "rejected": [] }));
+    let none = send("/opt-outs/list/check", &fixture("77-hidden-first-sheet.xlsx")).json();
+    assert_eq!((&none["named"], &none["otherSheets"]), (&json!(2), &json!(["Listen"])));
+    let refused = send("/opt-outs/list/check", &fixture("60-macros.xlsx"));
+    refused.refuses(400, "invalid_request", "The workbook has macros; save it as .xlsx without macros.");
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "a check changes nothing");
+
+    let done = privacy.ended(&send("/opt-outs/list", &windows_1252));
+    assert_has(&done, json!({ "state": "done", "/result/changed": 1 }));
+    let done = privacy.ended(&send("/opt-outs/list", &fixture("68-three-phones.xlsx")));
+    assert_has(&done, json!({ "state": "done", "/result/changed": 6 }));
+}

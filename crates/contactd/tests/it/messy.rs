@@ -68,7 +68,7 @@ fn parsed(text: &str) -> Value {
 #[test]
 fn every_messy_file_has_the_expected_report_and_its_corrected_rejects_load() {
     let files = inputs();
-    assert!(files.len() >= 65, "{}", files.len());
+    assert!(files.len() >= 80, "{}", files.len());
     let mut corrected = 0;
     for file in files {
         let input = name(&file);
@@ -228,12 +228,15 @@ fn enrich_reads_and_writes_the_same_rows_for_the_same_people() {
         }
         let done = site.run(&args);
         let has_notes_beside = input.starts_with("58-");
+        let loses_bytes =
+            report["rejectedByReason"]["not_utf8"].is_u64() && report["inputs"][0]["encoding"] != "UTF-8";
         if has_notes_beside
+            || loses_bytes
             || report["rejectedByReason"].as_object().expect("reasons").keys().any(|reason| {
                 ["too_many_fields", "not_json", "not_object", "duplicate_field"].contains(&reason.as_str())
             })
         {
-            // It cannot say where the added columns would be.
+            // It cannot say where the added columns would be, or write what is there.
             assert_eq!(done.code, 1, "{input}: {done:?}");
             continue;
         }

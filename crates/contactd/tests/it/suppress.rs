@@ -90,3 +90,30 @@ fn a_list_may_be_a_csv_with_a_header_in_any_language_and_encoding_or_a_workbook(
     let encrypted = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/messy/60-macros.xlsx");
     site.run(&["suppress", "--list", encrypted]).mentions(1, "save it as .xlsx without macros");
 }
+
+#[test]
+fn a_list_of_which_a_part_is_not_read_or_nothing_is_understood_says_so() {
+    let site = Site::with_people();
+    let fixture = |name: &str| format!("{}/../../fixtures/messy/{name}", env!("CARGO_MANIFEST_DIR"));
+    let two = fixture("50-two-sheets.xlsx");
+    site.run(&["suppress", "--list", &two, "--sheet", "Kontakte 2026"]).mentions(0, "not read: the sheet ");
+    let none = site.run(&["suppress", "--list", &two]);
+    none.mentions(
+        1,
+        "no line names anybody, and no column is called profileUrl, phone or email; the columns are ",
+    );
+    none.mentions(1, "; this is the sheet ");
+    site.run(&["suppress", "--list", &two, "--sheet", "nowhere"]).mentions(1, "its sheets are ");
+    site.file("other.csv", "Kunde;Adresse\nAda Quell;Nordweg 1\n");
+    site.run(&["suppress", "--list", "other.csv"])
+        .mentions(1, "the columns are Kunde, Adresse; name one of them so");
+    site.file("page.txt", "<html><body>ada@example.com</body></html>\n");
+    site.run(&["suppress", "--list", "page.txt"]).mentions(1, "the file is a web page (HTML)");
+    // What is in a list is in no message, and one good line is done whatever the others are.
+    site.file("data.csv", "ada@example.net;x\nbo@example.net;x\n");
+    let data = site.run(&["suppress", "--list", "data.csv"]);
+    data.mentions(1, "not done, line 1");
+    assert!(!data.stderr.contains("example.net"), "{data:?}");
+    site.file("mixed.csv", "Kunde, Adresse\nada@example.com\n");
+    site.run(&["suppress", "--list", "mixed.csv"]).mentions(1, "1 suppressed");
+}

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use flate2::write::DeflateEncoder;
+use flate2::write::{DeflateEncoder, GzEncoder};
 use flate2::{Compression, Crc};
 
 use crate::fixture::ADA;
@@ -129,4 +129,20 @@ fn what_a_sheet_declares_takes_no_memory() {
     let bytes = workbook(&[("xl/sheet.xml", &start, &row, 20_000, END)]);
     let output = import(&bytes);
     assert_eq!((output.code, &output.json()["rows"]), (0, &20_000.into()), "{output:?}");
+}
+
+#[test]
+fn a_packed_workbook_takes_a_bounded_part_of_the_disk() {
+    let packed = |part: &[u8]| {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(part).expect("packs");
+        packer.finish().expect("packs")
+    };
+    let zeros = packed(&vec![0; 1 << 20]);
+    let bytes = [packed(b"PK\x03\x04"), zeros.repeat(513)].concat();
+    assert!(bytes.len() < 4 << 20, "{}", bytes.len());
+    import(&bytes).says(
+        1,
+        "contactd: people.xlsx: the file in it is longer than 512 MiB; unpack it first: it is compressed inside\n",
+    );
 }

@@ -17,6 +17,9 @@ pub enum SubjectNameError {
     /// The profile URL is refused for this reason.
     #[error("this profile URL cannot be used ({})", .0.code())]
     Profile(Reason),
+    /// A row with nothing in the columns that name somebody.
+    #[error("this row names nobody")]
+    Nobody,
     /// Not a phone number with its country code.
     #[error("this phone number cannot be read ({0}); write it with + and its country code")]
     Phone(PhoneError),
@@ -31,7 +34,7 @@ impl SubjectNameError {
         const FORMS: &str = "Type the URL of a profile, such as https://www.linkedin.com/in/ada-quell; an e-mail address, such as \
                              ada@example.com; or a phone number with + and its country code, such as +14155550123.";
         match self {
-            Self::Profile(Reason::Empty) => FORMS.to_owned(),
+            Self::Nobody | Self::Profile(Reason::Empty) => FORMS.to_owned(),
             Self::Profile(reason) => format!(
                 "This is neither an e-mail address nor a phone number, and as a profile URL it cannot be used ({}). {FORMS}",
                 reason.code()

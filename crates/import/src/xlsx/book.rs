@@ -28,6 +28,7 @@ pub(crate) struct Workbook {
 struct Sheet {
     name: String,
     path: String,
+    is_hidden: bool,
 }
 
 /// A file that starts like this cannot be read, and why.
@@ -48,21 +49,26 @@ impl Workbook {
         let main = main_part(&zip)?;
         let targets = relations(&zip, &relations_of(&main))?;
         let mut xml = part(&zip, &main)?.ok_or_else(not_a_workbook)?;
-        let (mut sheets, mut counts_from_1904) = (Vec::new(), false);
+        let (mut sheets, mut counts_from_1904, mut has_others) = (Vec::new(), false, false);
         while let Some((element, _)) = xml.next_of(&["sheet", "workbookPr"])? {
             if element.name() == "workbookPr" {
                 counts_from_1904 = element.attribute("date1904").is_some_and(|is| is == "1" || is == "true");
                 continue;
             }
             let id = element.attribute("id").unwrap_or_default();
-            let target = targets.iter().find(|relation| relation.id == id && relation.kind == "worksheet");
-            // A sheet of charts has no rows.
-            if let (Some(name), Some(target)) = (element.attribute("name"), target) {
-                sheets.push(Sheet { name, path: within(&main, &target.target) });
+            let target = targets.iter().find(|relation| relation.id == id).ok_or_else(damaged)?;
+            let is_hidden = element.attribute("state").is_some_and(|state| state != "visible");
+            let name = element.attribute("name").unwrap_or_default();
+            match target.kind == "worksheet" {
+                true => sheets.push(Sheet { name, path: within(&main, &target.target), is_hidden }),
+                // A sheet of charts has no rows.
+                false => has_others = true,
             }
         }
-        if sheets.is_empty() {
-            return Err(FileError::unusable("the workbook has no sheet with rows"));
+        match sheets.is_empty() {
+            true if has_others => return Err(FileError::unusable("the workbook has no sheet with rows")),
+            true => return Err(not_a_workbook()),
+            false => {}
         }
         let of_kind = |kind| targets.iter().find(|relation| relation.kind == kind);
         let [strings, styles] = ["sharedStrings", "styles"]
@@ -75,14 +81,14 @@ impl Workbook {
         self.sheets.iter().map(|sheet| sheet.name.clone()).collect()
     }
 
-    /// The name and the rows of the chosen sheet, or of the first one. No more than `most` bytes of it are read.
+    /// The name and the rows of the chosen sheet, or of the first one that people see. No more than `most` bytes of it are read.
     pub(crate) fn rows(
         &self,
         options: &ReadOptions,
         most: Option<u64>,
     ) -> Result<(String, SheetRows), FileError> {
         let found = match options.sheet.as_deref() {
-            None => self.sheets.first(),
+            None => self.sheets.iter().find(|sheet| !sheet.is_hidden).or(self.sheets.first()),
             Some(name) => self.sheets.iter().find(|sheet| sheet.name.trim() == name.trim()),
         };
         let sheet = found.ok_or_else(|| FileError::NoSheet { found: self.sheets() })?;
@@ -148,7 +154,11 @@ fn relations(zip: &Zip, name: &str) -> Result<Vec<Relation>, FileError> {
 fn main_part(zip: &Zip) -> Result<String, FileError> {
     let relations = relations(zip, "_rels/.rels")?;
     let main = relations.into_iter().find(|relation| relation.kind == "officeDocument");
-    main.map(|relation| within("", &relation.target)).ok_or_else(not_a_workbook)
+    let is_workbook = || zip.names().any(|name| name.eq_ignore_ascii_case("xl/workbook.xml"));
+    match main {
+        Some(relation) => Ok(within("", &relation.target)),
+        None => Err(if is_workbook() { damaged() } else { not_a_workbook() }),
+    }
 }
 
 /// The name of the part that holds the relations of a part.
@@ -159,9 +169,32 @@ fn relations_of(part: &str) -> String {
 
 /// The name of a part that another part calls so.
 fn within(part: &str, target: &str) -> String {
-    match (target.strip_prefix('/'), part.rsplit_once('/')) {
-        (Some(whole), _) => whole.to_owned(),
-        (None, Some((dir, _))) => format!("{dir}/{target}"),
-        (None, None) => target.to_owned(),
+    let dir = part.rsplit_once('/').map_or("", |(dir, _)| dir);
+    let mut names: Vec<&str> = if target.starts_with('/') { Vec::new() } else { dir.split('/').collect() };
+    for name in target.split('/') {
+        match name {
+            ".." => drop(names.pop()),
+            "." => {}
+            name => names.push(name),
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_found_however_another_one_names_it() {
+        for target in
+            ["worksheets/a.xml", "/xl/worksheets/a.xml", "./worksheets/a.xml", "../xl/worksheets/a.xml"]
+        {
+            assert_eq!(within("xl/workbook.xml", target), "xl/worksheets/a.xml", "{target}");
+        }
+        assert_eq!(within("", "/xl/workbook.xml"), "xl/workbook.xml");
+        assert_eq!(within("a.xml", "../../b.xml"), "b.xml");
+        assert_eq!(relations_of("xl/workbook.xml"), "xl/_rels/workbook.xml.rels");
     }
 }

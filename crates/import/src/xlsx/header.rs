@@ -36,9 +36,7 @@ impl Headed {
         let header = (0..first.len()).rev().max_by_key(|row| meant(&first[*row])).unwrap_or(0);
         first.drain(..header);
         let Some(header) = first.pop_front() else {
-            return Err(FileError::unusable(
-                "the sheet is empty; name another one, or its columns in the first row",
-            ));
+            return Err(FileError::EmptySheet);
         };
         let mut names = texts(&header);
         if let Some(below) = first.front().filter(|below| is_second_line(&header, below)) {

@@ -1,15 +1,17 @@
-//! Opting out a whole list.
+//! Opting out a whole list, and what a list names.
 
 use std::io::Cursor;
 
 use contactd_core::{SubjectNameError, blocking};
-use contactd_services::{Approval, Changed, OptOutOptions, OptOutOutcome, OptedOut, SubjectList};
+use contactd_services::{
+    Approval, Changed, OptOutOptions, OptOutOutcome, OptedOut, ReadOptions, SubjectList,
+};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::auth::Call;
-use crate::api::extract::{Asked, Text};
+use crate::api::extract::{Answer, Asked, Json, SentFile};
 use crate::api::jobs::{Done, Job, Kind, Started};
 use crate::api::opt_outs::{holders_unknown, uncertain};
 use crate::api::people::Settled;
@@ -36,15 +38,9 @@ pub(super) struct ListAsked {
 pub(super) async fn opt_out_list(
     call: Call,
     Asked(asked): Asked<ListAsked>,
-    Text(text): Text<MOST_BYTES>,
+    SentFile(file): SentFile<MOST_BYTES>,
 ) -> Result<Started, Refusal> {
-    let list = blocking(|| call.api.services.opt_outs.read_list(Box::new(Cursor::new(text))));
-    let list = list.map_err(|error| Refusal::invalid(sentence(&error.to_string())))?;
-    let SubjectList { named, rejected, .. } = list;
-    if named.is_empty() && rejected.is_empty() {
-        let message = "The list is empty. Send one profile URL, e-mail address or phone number on each line.";
-        return Err(Refusal::invalid(message));
-    }
+    let SubjectList { named, rejected, .. } = read(&call, file)?;
     let (actor, input) = (
         call.who.actor_for(asked.ticket.as_deref()),
         json!({ "ticket": asked.ticket, "person": asked.person }),
@@ -71,6 +67,56 @@ pub(super) async fn opt_out_list(
     })
 }
 
+/// What a list names.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListShown {
+    /// How many people, numbers and addresses, each as often as the list names it.
+    named: usize,
+    /// The columns that were read, if the list has a header.
+    columns: Vec<String>,
+    /// The sheets of a workbook that are not read.
+    other_sheets: Vec<String>,
+    /// The first lines that cannot be read.
+    rejected: Vec<RejectedLine>,
+    /// How many more there are.
+    more_rejected: usize,
+}
+
+/// A line of a list that cannot be read.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RejectedLine {
+    line: u64,
+    /// Why, in a sentence.
+    reason: String,
+}
+
+pub(super) async fn check_list(call: Call, SentFile(file): SentFile<MOST_BYTES>) -> Answer<ListShown> {
+    let SubjectList { named, rejected, columns, other_sheets } = read(&call, file)?;
+    let (rejected, more_rejected) = shown(&rejected);
+    Ok(Json(ListShown { named: named.len(), columns, other_sheets, rejected, more_rejected }))
+}
+
+/// Reads a list that is not empty.
+fn read(call: &Call, file: Vec<u8>) -> Result<SubjectList, Refusal> {
+    let list = blocking(|| {
+        call.api.services.opt_outs.read_list(Box::new(Cursor::new(file)), &ReadOptions::default())
+    });
+    let list = list.map_err(|error| Refusal::invalid(sentence(&error.to_string())))?;
+    if list.named.is_empty() && list.rejected.is_empty() {
+        let message = "The list is empty. Send one profile URL, e-mail address or phone number on each line.";
+        return Err(Refusal::invalid(message));
+    }
+    Ok(list)
+}
+
+/// The first lines that cannot be read, and how many more there are.
+fn shown(rejected: &[(u64, SubjectNameError)]) -> (Vec<RejectedLine>, usize) {
+    let first = rejected.iter().take(MOST_NAMED);
+    let lines = first.map(|(line, error)| RejectedLine { line: *line, reason: sentence(&error.to_string()) });
+    (lines.collect(), rejected.len().saturating_sub(MOST_NAMED))
+}
+
 /// Fails if people were to be opted out and are not.
 fn done(changed: &Changed<OptedOut>) -> Result<(), Refusal> {
     match changed.outcome() {
@@ -88,12 +134,13 @@ fn result(read: u64, changed: Option<&Changed<OptedOut>>, rejected: &[(u64, Subj
         Some(changed) => Settled::of(changed, changed.done.changed),
         None => Settled { changed: 0, in_force: true, is_on_record: true },
     };
-    let shown = changed.and_then(|changed| changed.done.on_file.as_ref().ok().filter(|_| changed.may_show()));
-    let not_on_file = shown.map(|found| found.unknown.len() as u64);
+    let on_file =
+        changed.and_then(|changed| changed.done.on_file.as_ref().ok().filter(|_| changed.may_show()));
+    let not_on_file = on_file.map(|found| found.unknown.len() as u64);
     // Those that have other details which are still given out.
-    let holders = shown.map_or(&[][..], |found| &found.holders);
+    let holders = on_file.map_or(&[][..], |found| &found.holders);
     let holders: Vec<_> = holders.iter().filter(|holder| holder.still_disclosed > 0).collect();
-    let named = rejected.iter().take(MOST_NAMED);
+    let (rejected, more_rejected) = shown(rejected);
     json!({
         "changed": count,
         "inForce": in_force,
@@ -102,10 +149,8 @@ fn result(read: u64, changed: Option<&Changed<OptedOut>>, rejected: &[(u64, Subj
         "already": changed.map_or(0, |changed| changed.done.already),
         // `null` if it is not known, or must not be shown.
         "notOnFile": if changed.is_none() { Some(0) } else { not_on_file },
-        "rejected": named
-            .map(|(line, error)| json!({ "line": line, "reason": sentence(&error.to_string()) }))
-            .collect::<Vec<_>>(),
-        "moreRejected": rejected.len().saturating_sub(MOST_NAMED),
+        "rejected": rejected,
+        "moreRejected": more_rejected,
         "holders": holders.iter().take(MOST_NAMED).collect::<Vec<_>>(),
         "moreHolders": holders.len().saturating_sub(MOST_NAMED),
     })

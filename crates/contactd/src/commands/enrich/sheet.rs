@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use contactd_core::{DiskBudget, Kind};
-use contactd_import::{FileError, Format, ReadOptions, Table, TableColumn};
+use contactd_import::{FileError, Format, InputRead, ReadOptions, Table, TableColumn};
 
 use super::LookedUp;
 use crate::cli::EnrichArgs;
@@ -56,6 +56,11 @@ impl Sheet {
             taken.extend(lower(row.field_names()));
         }
         Ok(Self { path: args.input.clone(), options, disk, table, column, urls, taken })
+    }
+
+    /// How it was read.
+    pub(crate) fn about(&self) -> InputRead {
+        self.table.about()
     }
 
     /// Writes the rows with the columns of these kinds, completely or not at all. Returns the number of rows.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contactd_import::FileError;
-use contactd_import::{InputRead, Warning};
+use contactd_import::{FileError, InputRead, Warning, listed};
 use contactd_services::{ImportError, ImportReport};
 use serde::Serialize;
 
@@ -14,22 +13,23 @@ use crate::misuse::Misuse;
 pub(super) struct Advised<'a> {
     #[serde(flatten)]
     report: &'a ImportReport,
-    hints: BTreeMap<&'static str, &'static str>,
+    hints: BTreeMap<&'static str, String>,
 }
 
 impl<'a> Advised<'a> {
     pub(super) fn new(report: &'a ImportReport) -> Self {
         let reasons = report.rejected_by_reason.keys();
-        Self { report, hints: reasons.filter_map(|reason| Some((*reason, hint(reason)?))).collect() }
+        let hints = reasons.filter_map(|reason| Some((*reason, hint(reason, &report.inputs)?)));
+        Self { report, hints: hints.collect() }
     }
 }
 
-/// What to do about a reason that a flag or another export of the file removes.
-pub(super) fn hint(reason: &str) -> Option<&'static str> {
-    Some(match reason {
-        "not_utf8" => {
-            "some bytes are not valid in the encoding of the file: correct them, or name another one, such as --encoding windows-1252"
-        }
+/// What to do about a reason that a flag or another export of the files removes.
+pub(super) fn hint(reason: &str, inputs: &[InputRead]) -> Option<String> {
+    if reason == "not_utf8" {
+        return Some(other_encoding(inputs));
+    }
+    let hint = match reason {
         "spreadsheet_notation" => {
             "the spreadsheet has replaced the value: format the column as text, enter the values again if they are lost, and export again"
         }
@@ -45,15 +45,28 @@ pub(super) fn hint(reason: &str) -> Option<&'static str> {
             "the row has more fields than the header: a field with the delimiter in it needs quotes"
         }
         _ => return None,
-    })
+    };
+    Some(hint.to_owned())
+}
+
+/// In which encoding bytes were not valid, and which one they may be in.
+fn other_encoding(inputs: &[InputRead]) -> String {
+    let mut names: Vec<&str> = inputs.iter().filter_map(|input| input.encoding).collect();
+    names.sort_unstable();
+    names.dedup();
+    let other = if names == ["UTF-8"] { "windows-1252" } else { "windows-1250 or --encoding macintosh" };
+    let names = names.join(" or ");
+    format!(
+        "some bytes are not valid in {names}, as which the file was read: correct them, or name its encoding, such as --encoding {other}"
+    )
 }
 
 /// How an input was read, if that is not the only way.
-pub(super) fn read_as(input: &InputRead) -> Option<String> {
+pub(crate) fn read_as(input: &InputRead) -> Option<String> {
     let encoding = input.encoding.filter(|encoding| *encoding != "UTF-8");
     let sheet = input.sheet.as_ref().map(|sheet| match input.other_sheets.as_slice() {
         [] => format!("sheet {sheet}"),
-        others => format!("sheet {sheet}; not read: {} (--sheet names another one)", others.join(", ")),
+        others => format!("sheet {sheet}; not read: {} (--sheet names another one)", listed(others)),
     });
     let delimiter = input.delimiter.filter(|delimiter| *delimiter != ',').map(|delimiter| match delimiter {
         ';' => "semicolons".to_owned(),
@@ -75,7 +88,7 @@ pub(super) fn not_used(report: &ImportReport) -> Option<String> {
     if report.columns_not_used.is_empty() {
         return None;
     }
-    let names = report.columns_not_used.join(", ");
+    let names = listed(&report.columns_not_used);
     Some(match mapping(&report.suggested_mapping) {
         flags if flags.is_empty() => format!("columns not used: {names}"),
         flags => format!("columns not used: {names} (did you mean {flags}?)"),
