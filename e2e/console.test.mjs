@@ -63,6 +63,7 @@ test('the operator loads a messy file through the mapping, and creates a token',
   await picture(page, 'import-done');
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /rejected rows/i }).click()]);
   assert.match(readFileSync(await download.path(), 'utf8'), /company\/quellcorp/);
+  assert.equal(download.suggestedFilename(), 'rejected-rows-leads.csv');
   assert.equal(await site.look('fetchPhoneNumber', token, 'https://www.linkedin.com/in/cleo-quell-3c4d5e'), 200);
   assert.equal(await site.look('fetchPersonalEmail', token, 'https://www.linkedin.com/in/eva-quell-5e6f7a'), 200);
 
@@ -115,6 +116,11 @@ test('the privacy officer handles an opt-out by e-mail, an access request and an
   await page.locator('dialog').getByRole('button', { name: 'Opt out' }).click();
   await page.getByText('Opted out.', { exact: false }).first().waitFor();
   assert.equal(await site.look('fetchPersonalEmail', token, ADA), 404);
+
+  // An address of one profile leads to it.
+  await find('bo@example.com');
+  await page.getByRole('link', { name: 'https://linkedin.com/in/bo-quell-2b3c4d' }).click();
+  await page.getByRole('heading', { name: 'https://linkedin.com/in/bo-quell-2b3c4d' }).waitFor();
 
   // Only the label of a number is wrong: it is not given out any more.
   await find(BO);

@@ -20,14 +20,14 @@ pub(crate) fn attachment(content_type: &'static str, name: &str, body: Body) -> 
     (headers, disposition, body).into_response()
 }
 
-/// The name of a file: what it is, and the case that it was made for. Characters that a file name may not have become `-`.
-pub(crate) fn file_name(what: &str, ticket: Option<&str>, ending: &str) -> String {
-    let clean = |ticket: &str| -> String {
+/// The name of a file: what it is, and the case or the file that it was made for. Characters that a file name may not have become `-`.
+pub(crate) fn file_name(what: &str, of: Option<&str>, ending: &str) -> String {
+    let clean = |of: &str| -> String {
         let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        ticket.chars().map(|c| if is_kept(c) { c } else { '-' }).collect()
+        of.chars().map(|c| if is_kept(c) { c } else { '-' }).collect()
     };
-    match ticket.map(str::trim).filter(|ticket| !ticket.is_empty()) {
-        Some(ticket) => format!("{what}-{}.{ending}", clean(ticket)),
+    match of.map(str::trim).filter(|of| !of.is_empty()) {
+        Some(of) => format!("{what}-{}.{ending}", clean(of)),
         None => format!("{what}.{ending}"),
     }
 }

@@ -213,7 +213,10 @@ fn an_export_is_the_same_as_that_of_the_command() {
         let job = admin.job("/exports", &asked);
         assert_has(&job, json!({ "state": "done", "hasFile": true }));
         let id = job["id"].as_str().expect("an id");
-        let file = admin.get_file(&format!("/jobs/{id}/file"));
+        let sent = admin.download(&format!("/jobs/{id}/file"));
+        let name = format!("attachment; filename=\"contacts-OPS-7.{format}\"");
+        assert_eq!((sent.status, sent.header("content-disposition")), (200, Some(name.as_str())));
+        let file = sent.body;
         assert_eq!(file, service.site.run(&["export", "--format", format]).stdout);
         assert_eq!(job["result"]["bytes"], file.len());
         assert_has(&job, json!({ "/result/profiles": 4, "/result/details": 10 }));

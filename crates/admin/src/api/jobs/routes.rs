@@ -100,10 +100,12 @@ async fn file(Call { api, who }: Call, Named(id): Named) -> Result<Response, Ref
 async fn rejects(Call { api, who }: Call, Named(id): Named) -> Result<Response, Refusal> {
     let job = find(&api, &id, &who)?;
     let shown = job.shown();
-    let format = shown.result.as_ref().map(|report| &report["inputs"][0]["format"]);
-    let is_json = format.is_some_and(|format| format == "jsonl");
-    let name = if is_json { "rejects.jsonl" } else { "rejects.csv" };
-    let response = download(&job, shown.has_rejects, REJECTS, name).await?;
+    let input = shown.result.as_ref().map(|report| &report["inputs"][0]);
+    let text = |name: &str| input.and_then(|input| input[name].as_str());
+    let ending = if text("format") == Some("jsonl") { "jsonl" } else { "csv" };
+    let file = text("file").map(|file| file.rsplit_once('.').map_or(file, |(stem, _)| stem));
+    let name = answer::file_name("rejected-rows", file, ending);
+    let response = download(&job, shown.has_rejects, REJECTS, &name).await?;
     api.services.imports.record_rejects_read(&who.actor).await?;
     Ok(response)
 }
