@@ -16,7 +16,7 @@ import { lookFor } from './people-search.js';
 const MAX_LIST_BYTES = 64 * 1024 * 1024;
 /** More than this many need their number typed. */
 const ASK_ABOVE = 10;
-/** How many lines that cannot be read are named. */
+/** How many lines with entries that cannot be read are named. */
 const MOST_NAMED = 10;
 
 function onePersonForm() {
@@ -42,7 +42,7 @@ function intro({ named, columns, otherSheets, rejected, moreRejected }) {
     otherSheets.length > 0 && notice('warn', h('p', null,
       'Only the first sheet of the workbook is read, and not ', otherSheets.map((name, i) => [i > 0 && ', ', data(name)]), '.')),
     others > 0 && notice('warn', h('p', null,
-      `${counted(others, 'line')} cannot be read and ${others === 1 ? 'is' : 'are'} left out: ${rejected.slice(0, MOST_NAMED).map(({ line }) => number(line)).join(', ')}${others > MOST_NAMED ? ', …' : ''}. You see why afterwards.`)),
+      `${counted(others, 'entry', 'entries')} cannot be read and ${others === 1 ? 'is' : 'are'} left out (line ${rejected.slice(0, MOST_NAMED).map(({ line }) => number(line)).join(', ')}${others > MOST_NAMED ? ' and more' : ''}). You see why afterwards.`)),
     h('p', null, 'A number or an address is opted out under every profile. The data stays stored.'),
   ];
 }
