@@ -141,8 +141,6 @@ fn a_packed_workbook_takes_a_bounded_part_of_the_disk() {
     let zeros = packed(&vec![0; 1 << 20]);
     let bytes = [packed(b"PK\x03\x04"), zeros.repeat(513)].concat();
     assert!(bytes.len() < 4 << 20, "{}", bytes.len());
-    import(&bytes).says(
-        1,
-        "contactd: people.xlsx: the file in it is longer than 512 MiB; unpack it first: it is compressed inside\n",
-    );
+    let too_long = "the file in it is longer than 512 MiB; unpack it first: it is compressed inside\n";
+    import(&bytes).mentions(1, too_long);
 }
