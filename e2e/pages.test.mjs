@@ -57,6 +57,16 @@ test('what would be wrong with a page is found', async () => {
   assert.match(await faultsWith('overview', '.note { color: #aaa !important }', faultsOf), /color-contrast/);
 });
 
+test('what needs attention leads to the page where it can be done, not to a command', async () => {
+  const page = await full.open('olga');
+  await full.go(page, 'overview');
+  const text = await page.locator('#page').innerText();
+  assert.match(text, /What to do: see the page Tokens\./);
+  assert.doesNotMatch(text, /contactd token/);
+  await page.getByRole('link', { name: 'Tokens', exact: true }).last().click();
+  await page.getByRole('heading', { name: 'Tokens', exact: true }).waitFor();
+});
+
 test('the first page is light', async () => {
   const site = new Site();
   try {

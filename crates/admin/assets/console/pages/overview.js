@@ -18,12 +18,26 @@ import { table } from '../table.js';
 const figure = (name, count, note) => h('div', { class: 'stat' },
   h('dt', null, name), h('dd', null, h('strong', null, count), note && h('span', { class: 'note' }, note)));
 
+/** Findings whose advice, a command, can be followed on a page. */
+const PAGES = { tokens: /** @type {const} */ (['tokens', 'Tokens']), imports: /** @type {const} */ (['audit', 'Audit']) };
+
+/**
+ * @param {string} check
+ * @param {string} advice
+ */
+function whatToDo(check, advice) {
+  if (!may('nodes')) return 'An operator sees what to do, and can do it.';
+  const [page, name] = PAGES[/** @type {keyof typeof PAGES} */ (check)] ?? [];
+  if (page && name && may(page)) return ['What to do: see the page ', h('a', { href: href([page]) }, name), '.'];
+  return [advice.includes('contactd ') ? 'What to do, on the server: ' : 'What to do: ', data(advice)];
+}
+
 /** @param {Api.FindingShown[]} list */
 function findings(list) {
   const wrong = list.filter(({ verdict }) => verdict !== 'ok');
   return wrong.map(({ check, verdict, message, advice }) => notice(verdict === 'fail' ? 'bad' : 'warn',
     h('p', null, badge(verdict === 'fail' ? 'bad' : 'warn', check), ' ', data(message)),
-    advice && h('p', null, may('nodes') ? ['What to do: ', data(advice)] : 'An operator sees what to do, and can do it.')));
+    advice && h('p', null, whatToDo(check, advice))));
 }
 
 /** @param {Api.JournalShown} journal */
