@@ -132,9 +132,9 @@ impl IndexerWork {
             contactd_journal::compress_closed(&self.dir, journal.open_segment(), &verifier)?;
         }
         let Some(keep) = *self.keep.lock() else { return Ok(()) };
-        let now = self.clock.now();
-        self.services.audits.remove_old_copies(now.minus(keep)).await?;
-        let Some(old) = contactd_journal::outdated(&self.dir, now.minus(keep), &verifier)? else {
+        let (now, before) = (self.clock.now(), self.services.audits.removal_time().await?.minus(keep));
+        self.services.audits.remove_old_copies(before).await?;
+        let Some(old) = contactd_journal::outdated(&self.dir, before, &verifier)? else {
             return Ok(());
         };
         if !self.services.audits.is_shipped(old.through).await? {
@@ -148,7 +148,7 @@ impl IndexerWork {
             contactd_journal::remove(&self.dir, &old)?;
             journal.mark(now, &Mark::Removed { through });
             self.services.audits.forget(through).await?;
-            self.services.audits.remove_unnamed_lists(now.minus(keep)).await?;
+            self.services.audits.remove_unnamed_lists(before).await?;
             tracing::info!(through, "removed audit lines that are older than audit.keep");
         }
         Ok(())

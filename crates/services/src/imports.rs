@@ -351,7 +351,7 @@ impl Imports {
         }
         if options.max_age.is_some() {
             let sweep = parts.entry(actor, "sweep");
-            let swept = parts.store.sweep(self.sweep_plan(Aged::Policies), Some(&sweep)).await;
+            let swept = self.sweep_once(Aged::Policies, &sweep).await;
             report.details_too_old = swept.as_ref().ok().map(|swept| swept.aged);
             report.not_swept = swept.err().map(|error| error.to_string());
         }
@@ -373,9 +373,10 @@ impl Imports {
         }
     }
 
-    fn sweep_plan<'a>(&self, aged: Aged<'a>) -> SweepPlan<'a> {
-        let now = self.parts.clock.now();
-        SweepPlan { now, aged, former_before: now.minus(self.parts.undo_for) }
+    async fn sweep_once(&self, aged: Aged<'_>, entry: &AdminEntry) -> Result<Swept, StoreError> {
+        let now = self.parts.removal_time().await?;
+        let plan = SweepPlan { now, aged, former_before: now.minus(self.parts.undo_for) };
+        self.parts.store.sweep(plan, Some(entry)).await
     }
 
     /// Removes from the import what was suppressed after the rows were checked.
@@ -442,7 +443,7 @@ impl Imports {
     }
 
     async fn try_undo(&self, id: i64, entry: &AdminEntry) -> Result<Undo, StoreError> {
-        let (store, now) = (&*self.parts.store, self.parts.clock.now());
+        let (store, now) = (&*self.parts.store, self.parts.removal_time().await?);
         let is_over = |import: &PastImport| {
             let PutCounts { changed, withdrawn, .. } = import.summary.counts;
             import.id == id
@@ -469,7 +470,7 @@ impl Imports {
     ) -> Result<Changed<SweepReport>, ImportError> {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "sweep");
-        let attempt = async || parts.store.sweep(self.sweep_plan(aged), Some(&entry)).await;
+        let attempt = async || self.sweep_once(aged, &entry).await;
         let swept = in_turn(observer, cancel, attempt).await?;
         if swept == Swept::default() && actor.via != Via::Service {
             parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;

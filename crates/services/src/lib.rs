@@ -46,10 +46,10 @@ pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, ReadSecondFactorKey, TotpSetup, UserError, Users};
 
 use contactd_core::InForce;
-use contactd_core::store::{Machine, Store, StoreError};
+use contactd_core::store::{Machine, Store, StoreError, Stored};
 use contactd_core::{
     Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Profile,
-    RefreshError, Subject, SuppressionList,
+    RefreshError, Subject, SuppressionList, Timestamp,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
@@ -154,6 +154,11 @@ impl Parts {
     /// The id of this machine's node; empty if it has none.
     pub(crate) fn node(&self) -> &str {
         self.machine.as_ref().map_or("", Machine::node)
+    }
+
+    /// What has ended by now may be removed for good if it had ended by this time.
+    pub(crate) async fn removal_time(&self) -> Stored<Timestamp> {
+        self.store.removal_time(self.clock.now()).await
     }
 
     /// The entry for an action that is asked for now.

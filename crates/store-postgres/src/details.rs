@@ -79,6 +79,12 @@ impl Details for PostgresStore {
         self.database.read(move |work| async move { are_held(&work, profiles).await }).await
     }
 
+    async fn removal_time(&self, now: Timestamp) -> Stored<Timestamp> {
+        let clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        let row = self.database.query_one(clock, &[]).await?;
+        Ok(now.min(Timestamp::from_millis(row.get(0))))
+    }
+
     async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
         self.sweep_all(plan, entry).await
     }

@@ -143,7 +143,7 @@ fn an_expired_detail_is_not_served_from_that_second_on_and_is_removed() {
 }
 
 /// The time this many seconds from now, in RFC 3339 format.
-fn in_seconds(seconds: u64) -> String {
+pub(crate) fn in_seconds(seconds: u64) -> String {
     let date = std::process::Command::new("date")
         .args(["-u", "-d", &format!("{seconds} seconds"), "+%FT%TZ"])
         .output();

@@ -9,6 +9,7 @@ use contactd_testing::{TestServer, program};
 
 use crate::audit::Faulty;
 use crate::cluster::{cut_off, machine, named, nodes, on_its_own_server};
+use crate::erase::in_seconds;
 use crate::fixture::{ADA, MIRA};
 use crate::http::Request;
 use crate::service::{Output, PHONE, Service, Site, eventually};
@@ -181,6 +182,24 @@ fn a_lock_of_an_administrator_is_named_to_a_user_who_is_none() {
     eventually("the metric says so", || node.metric("contactd_store_up") == Some(0));
     server.sql("postgres", "GRANT pg_monitor TO clerk");
     fails_with(&examined(&node.site), " has held locks on our tables for ");
+}
+
+#[test]
+fn what_expires_tomorrow_outlives_a_node_and_a_command_whose_clocks_are_a_day_ahead() {
+    let site = Site::on(&TestServer::shared().database());
+    let token = site.token(&[]);
+    site.ok(&["put", ADA, "--phone", "+14155550101", "--expires-at", &in_seconds(6 * 3_600)]);
+    let config = named("a", &format!("{LEASE}[retention]\nsweep_every = \"1s\"\n"));
+    let node = Faulty::on(site, &token, "clock 86400", &config);
+    let site = &node.service.site;
+    let wrong = [("LD_PRELOAD", site.place("faults.so")), ("FAULTS", site.place("faults"))];
+    let wrong = wrong.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let swept = site.run_with(&["sweep", "--json"], "", &wrong);
+    assert!(swept.code == 0 && swept.json()["expiredRemoved"] == 0, "{swept:?}");
+    // What has expired by both clocks is removed, so the node sweeps.
+    site.ok(&["put", MIRA, "--phone", "+14155550102", "--expires-at", &in_seconds(2)]);
+    eventually("it sweeps", || site.json(&["stats"])["profiles"] == 1);
+    assert!(site.ok(&["export"]).contains("+14155550101"), "it expires in six hours");
 }
 
 #[test]

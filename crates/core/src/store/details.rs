@@ -46,6 +46,12 @@ pub trait Details: Send + Sync + 'static {
     /// For each profile, whether anything is held, or kept so that imports can be undone.
     async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>>;
 
+    /// Until when something must have ended, if it is to be removed for good at `now` by the clock of this machine. An engine that
+    /// several machines share has a clock too, and gives the earlier time: one wrong clock removes nothing too early.
+    async fn removal_time(&self, now: Timestamp) -> Stored<Timestamp> {
+        Ok(now)
+    }
+
     /// Removes details that have expired and details that are too old.
     async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept>;
 

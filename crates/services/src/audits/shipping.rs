@@ -83,6 +83,11 @@ impl Audits {
         Ok(store.remove_earlier_copies(node).await?)
     }
 
+    /// Journals from before this time, less what the operator keeps, may be removed for good.
+    pub async fn removal_time(&self) -> Result<Timestamp, AuditError> {
+        Ok(self.parts.removal_time().await?)
+    }
+
     /// Removes copies to which nothing was added since this time and never will be, and from the index what they had proven. Usage
     /// counts stay.
     pub async fn remove_old_copies(&self, before: Timestamp) -> Result<(), AuditError> {

@@ -19,7 +19,7 @@ impl Imports {
     /// What a sweep would remove now of what is held.
     pub async fn due(&self, actor: &Actor) -> Result<Swept, ImportError> {
         actor.note("retention");
-        let sources = self.parts.store.list_retention(self.parts.clock.now()).await?;
+        let sources = self.parts.store.list_retention(self.parts.removal_time().await?).await?;
         let sum = |of: fn(&SourceRetention) -> u64| sources.iter().map(of).sum();
         Ok(Swept {
             expired: sum(|source| source.expired),
