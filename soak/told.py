@@ -295,25 +295,25 @@ def asynchronous(stand):
                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"))
 
 
-SOMEBODY = "a transaction of somebody else (psql, contactd, process "
+SOMEBODY = "another program (psql, database user contactd, backend pid "
 CAUSES = {
     "no-standby": Fault(no_standby, "no standby confirms them", "no standby confirms them"),
     "lock": Fault(lock, SOMEBODY, SOMEBODY),
     "alter": Fault(alter, SOMEBODY, SOMEBODY),
-    "database-disk": Fault(database_disk, "its disk is full", "its disk is full", database_room=160),
-    "node-disk": Fault(node_disk, "/a is full", "the disk is full", node_room=64),
+    "database-disk": Fault(database_disk, "the database's disk is full", "the database's disk is full", database_room=160),
+    "node-disk": Fault(node_disk, "/a is full", "the disk of the data directory on this machine is full", node_room=64),
     "node-clock": Fault(node_clock, "the clock of node a is 86400 s ahead of the database's, and differs from those of the other nodes",
                         # Two threads notice it at the same moment.
                         ("the system clock went forward by 86400 s", "the clock of this node differs from the database's"), nodes=3),
-    "database-clock": Fault(database_clock, "no other node says that it is wrong: the database's may be", "the clock of the database differs", nodes=2),
-    "slow-link": Fault(slow_link, "an answer takes", "an answer takes", is_linked=True, lease=60),
+    "database-clock": Fault(database_clock, "no other node's clock contradicts it", "no other node's clock contradicts this node's", nodes=2),
+    "slow-link": Fault(slow_link, "it answers, but slowly", "it answers, but slowly", is_linked=True, lease=60),
     "black-hole": Fault(black_hole, "it did not answer in time", "it did not answer in time", is_linked=True),
-    "connections": Fault(connections, "it has too many connections", "it has too many connections"),
+    "connections": Fault(connections, "no connection is left", "no connection is left"),
     "password": Fault(password, "wrong user or password", "wrong user or password"),
     "stopped": Fault(stopped, "connection refused", "connection refused"),
     "frozen": Fault(frozen, "it did not answer in time", "it did not answer in time"),
     "started-without": Fault(without_database, "connection refused", "connection refused", starts_later=True),
-    "set-back": Fault(set_back, "that the database has lost", "the database has another history than this node"),
+    "set-back": Fault(set_back, "that the database has lost", "the database was set back"),
     "asynchronous": Fault(asynchronous, "acknowledges changes before a standby has them", "acknowledges changes before a standby has them"),
 }
 
@@ -360,7 +360,7 @@ class Watch(threading.Thread):
         for line in text.decode().splitlines():
             said = json.loads(line) if line.startswith("{") else {}
             if said.get("level") in ("WARN", "ERROR"):
-                words = [str(said[part]) for part in ("message", "error", "fault") if part in said]
+                words = [str(said[part]) for part in ("message", "database", "error", "fault") if part in said]
                 self.lines.append((round(time.monotonic() - self.since, 1), f"{said['level']} {': '.join(words)}"))
 
 

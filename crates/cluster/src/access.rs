@@ -8,6 +8,7 @@ use contactd_core::store::sealing::{RowSum, SealFault, StateKey, do_continue, op
 use contactd_core::store::{Facts, StoreError, Stored};
 use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, Listening, NewestChanges, PostgresStore};
 
+use crate::details::tell_unknown;
 use crate::settings::NodeSettings;
 use crate::state::{Following, Shared};
 
@@ -128,7 +129,7 @@ impl Follower<'_> {
             && !database.knows_details(&mine).await?
         {
             self.check_database().await?;
-            tracing::warn!("the database does not know the details of this node: they are copied anew");
+            tell_unknown();
             shared.forget_copy();
         }
         // A command may have given it up.
@@ -175,7 +176,10 @@ impl Follower<'_> {
             }
         };
         if !continues {
-            tracing::warn!("the database has another history than this node: everything is copied anew");
+            tracing::warn!(
+                "the database was set back, by a restore or by a failover that lost changes: this node answers 503 until it has copied \
+                 everything; contactd doctor says whether opt-outs or tokens are concerned"
+            );
             shared.forget_copy();
         }
         if continues {
@@ -204,7 +208,7 @@ impl Follower<'_> {
         if held > 0 && held != before {
             tracing::error!(
                 held,
-                "the database has lost opt-outs or ends of tokens that this node holds: they stay in force here, and nowhere else. Keep its \
+                "the database has lost opt-outs, or revocations or limits of tokens, that this node holds: they stay in force here, and nowhere else. Keep its \
                  data directory; `contactd node reconcile` on this machine shows them, and with --yes puts them back"
             );
         }
@@ -294,7 +298,9 @@ impl Follower<'_> {
         let local = &shared.settings.local;
         let is_forgotten = !is_registered && shared.state().details.is_some();
         if is_forgotten {
-            tracing::warn!("the database has forgotten this node: everything is copied anew");
+            tracing::warn!(
+                "the database has forgotten this node: this node answers 503 until it has copied everything"
+            );
             self.is_forgotten = true;
             shared.forget_copy();
         }

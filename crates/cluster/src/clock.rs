@@ -12,6 +12,10 @@ pub(crate) const NOTABLE: Duration = Duration::from_secs(2);
 /// A difference with which a node does not serve.
 pub(crate) const WRONG: Duration = Duration::from_secs(30);
 
+/// What to do if nobody can say which clock is wrong.
+pub(crate) const COMPARE_CLOCKS: &str =
+    "compare both with a clock that is right, and set the wrong one. Days of quotas follow the database's";
+
 /// What a clock is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClockState {
@@ -71,8 +75,7 @@ impl ClockState {
             ),
             Self::DatabaseWrong => tracing::error!(
                 seconds,
-                "the clock of the database differs from that of this node, and no other node says otherwise: set it, or let NTP do so. Days of \
-                 quotas follow it"
+                "the clocks of this node and of the database differ, and no other node's clock contradicts this node's: {COMPARE_CLOCKS}"
             ),
         }
     }

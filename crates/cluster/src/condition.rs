@@ -3,24 +3,31 @@
 use std::time::Duration;
 
 use contactd_core::Finding;
-use contactd_core::store::StoreError;
-use contactd_store_postgres::{Condition, SLOW};
+use contactd_store_postgres::{Condition, NoCondition, SLOW, StoreUrl, slow_words};
 
 /// How long the rest may take over a slow link, after a look that took long already.
 const REST_OF_SLOW: Duration = Duration::from_secs(1);
 
+/// What follows from a database that takes no changes.
+const MEANWHILE: &str = "until then changes wait or fail. A node that cannot renew its lease answers lookups until that ends, then 503; it goes on \
+    by itself. Tokens and opt-outs were not checked";
+
 /// What there is to say after a look at the database, and how long the rest may take; `None` if it would wait.
-pub fn database_findings(looked: Result<Condition, StoreError>) -> (Vec<Finding>, Option<Duration>) {
+pub fn database_findings(
+    url: &StoreUrl,
+    looked: Result<Condition, NoCondition>,
+) -> (Vec<Finding>, Option<Duration>) {
     let condition = match looked {
         Ok(condition) => condition,
-        Err(error) => {
-            let advice = "check the database, its URL and the network. Tokens and opt-outs were not checked";
-            return (vec![Finding::fail("database", error.to_string(), advice)], None);
+        Err(NoCondition { what, is_slow: true }) => {
+            return (vec![Finding::warn("database", what, "tokens and opt-outs were not checked")], None);
+        }
+        Err(NoCondition { what, is_slow: false }) => {
+            return (vec![Finding::fail("database", format!("{url}: {what}"), MEANWHILE)], None);
         }
     };
     if let Some(obstacle) = condition.obstacle() {
-        let advice = "until then changes wait or fail; a node answers lookups as long as it can renew its lease (readyz says so). Tokens and opt-outs were not checked";
-        return (vec![Finding::fail("database", obstacle, advice)], None);
+        return (vec![Finding::fail("database", obstacle, MEANWHILE)], None);
     }
     let mut findings = vec![Finding::ok("database", "it answers, and takes changes".to_owned())];
     let (used, most) = condition.connections;
@@ -29,16 +36,13 @@ pub fn database_findings(looked: Result<Condition, StoreError>) -> (Vec<Finding>
         findings.push(Finding::warn(
             "database",
             message,
-            "raise max_connections, or find out who has so many",
+            "raise max_connections, or find out in pg_stat_activity who has so many",
         ));
     }
-    if condition.round_trip > SLOW {
-        let message = format!("an answer takes {} ms", condition.round_trip.as_millis());
-        findings.push(Finding::warn(
-            "database",
-            message,
-            "look at the network between here and the database; every change takes several round trips",
-        ));
+    let is_slow = condition.round_trip > SLOW;
+    if is_slow {
+        let advice = "run this on a machine that is nearer to it, to see where the time goes";
+        findings.push(Finding::warn("database", slow_words(condition.round_trip), advice));
     }
     if let Some(risk) = condition.risk() {
         findings.push(Finding::warn(
@@ -47,6 +51,5 @@ pub fn database_findings(looked: Result<Condition, StoreError>) -> (Vec<Finding>
             "set synchronous_standby_names, or synchronous_mode of Patroni; docs/cluster.md says what that costs",
         ));
     }
-    let is_slow = condition.round_trip > SLOW;
     (findings, Some(if is_slow { REST_OF_SLOW } else { Duration::MAX }))
 }

@@ -50,7 +50,7 @@ fn step(shared: &Shared) -> Stored<()> {
     let from = match details {
         Some(details) if is_known(shared, &details)? => details,
         Some(_) => {
-            tracing::warn!("the database does not know the details of this node: they are copied anew");
+            tell_unknown();
             shared.forget_copy();
             return Ok(());
         }
@@ -75,6 +75,14 @@ fn step(shared: &Shared) -> Stored<()> {
         None => shared.forget_copy(),
     }
     Ok(())
+}
+
+/// Says that the copy continues nothing that the database has.
+pub(crate) fn tell_unknown() {
+    tracing::warn!(
+        "the database does not know the details of this node, because it was set back or this node was away for long: this node answers 503 \
+         until it has copied everything"
+    );
 }
 
 /// Whether the database knows this change.
@@ -173,7 +181,7 @@ fn follow(
     // What was needed may have been removed before it was read, so this is checked afterwards.
     for point in std::iter::once(from).chain(seen) {
         if !is_known(shared, point)? {
-            tracing::warn!("the database does not know the details of this node: they are copied anew");
+            tell_unknown();
             return Ok(None);
         }
     }

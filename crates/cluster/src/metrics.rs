@@ -89,7 +89,7 @@ impl NodeMeasures {
             ),
             Family::gauge(
                 "contactd_held_changes",
-                "How many opt-outs and ends of tokens this node holds that the database has lost.",
+                "How many opt-outs, and revocations and limits of tokens, this node holds that the database has lost.",
                 state.held,
             ),
         ]

@@ -9,7 +9,7 @@ use contactd_core::{Actor, AdminEntry, Timestamp};
 use contactd_store_postgres::{ANOTHER_RUNS, ClusterNode, Forgotten, PostgresStore};
 use serde::Serialize;
 
-use crate::clock::{NOTABLE, WRONG};
+use crate::clock::{COMPARE_CLOCKS, NOTABLE, WRONG};
 
 /// Between two looks at a node.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ pub struct ListedNode {
     pub access_behind: u64,
     /// How many changes of details its copy does not contain.
     pub details_behind: u64,
-    /// How many opt-outs and ends of tokens it holds that the database has lost.
+    /// How many opt-outs and limits of tokens it holds that the database has lost.
     pub held: u64,
     /// By how many milliseconds its clock is ahead of the database's, if it has compared them.
     pub clock_ahead_ms: Option<i64>,
@@ -56,7 +56,7 @@ pub enum NodeState {
     /// It copies the database, and answers no lookups yet.
     Loading,
     /// It has a lease, and answers no lookups, because its journal cannot be written.
-    Unready,
+    JournalDown,
     /// It answers no lookups, because its clock is wrong.
     WrongClock,
     /// It was stopped in order.
@@ -71,7 +71,7 @@ impl NodeState {
         match self {
             Self::Serving => "serving",
             Self::Loading => "loading",
-            Self::Unready => "unready",
+            Self::JournalDown => "journal down",
             Self::WrongClock => "wrong clock",
             Self::Stopped => "stopped",
             Self::Silent => "silent",
@@ -152,14 +152,14 @@ impl Nodes {
             }
         };
         let serving = nodes.iter().filter(|node| node.state == NodeState::Serving).count();
-        let runs = nodes.iter().any(|node| node.state == NodeState::Unready);
+        let runs = nodes.iter().any(|node| node.state != NodeState::Stopped);
         let mut findings = vec![match serving {
-            0 if runs => Finding::warn(
+            0 if runs => Finding::fail(
                 "cluster",
                 "no node answers lookups".to_owned(),
-                "do what is said of the node below; it need not be started again",
+                "contactd node list shows the state of each; what is said of them here says what to do",
             ),
-            0 => Finding::warn("cluster", "no node serves".to_owned(), "start one with contactd serve"),
+            0 => Finding::warn("cluster", "no node runs".to_owned(), "start one with contactd serve"),
             _ => Finding::ok("cluster", format!("{serving} of {} nodes serve", nodes.len())),
         }];
         if matches!(self.database.runs_elsewhere().await, Ok(true)) {
@@ -174,10 +174,10 @@ impl Nodes {
                 let advice = format!("look at its log; if it will not come back: contactd node forget {id}");
                 findings.push(Finding::warn("cluster", message, &advice));
             }
-            if node.state == NodeState::Unready {
+            if node.state == NodeState::JournalDown {
                 let message =
-                    format!("node {name} runs and answers no lookups: its journal cannot be written");
-                let advice = "look at its log, at its disk, and whether its data directory is still there";
+                    format!("node {name} runs and answers no lookups: its audit journal cannot be written");
+                let advice = "look at its log, at the disk of its machine, and whether its data directory is still there; it goes on by itself";
                 findings.push(Finding::warn("cluster", message, advice));
             }
             let ahead = node.clock_ahead_ms.filter(|ahead| is_off(*ahead, NOTABLE));
@@ -188,7 +188,7 @@ impl Nodes {
             }
             if node.held > 0 {
                 let message = format!(
-                    "node {name} holds {} opt-outs or ends of tokens that the database has lost: other nodes do not have them",
+                    "node {name} holds {} opt-outs, or revocations or limits of tokens, that the database has lost: other nodes may disclose these people or accept these tokens",
                     node.held
                 );
                 let advice = "keep its data directory; on its machine, contactd node reconcile shows them, and with --yes puts them back";
@@ -284,8 +284,8 @@ fn clock_finding(ListedNode { name, state, .. }: &ListedNode, ahead_ms: i64) -> 
         ),
         _ if is_off(ahead_ms, WRONG) => Finding::fail(
             "clock",
-            format!("{differs}, and no other node says that it is wrong: the database's may be"),
-            "compare both with a clock that is right, and set the wrong one; days of quotas follow the database's",
+            format!("{differs}, and no other node's clock contradicts it"),
+            COMPARE_CLOCKS,
         ),
         _ => Finding::warn("clock", differs, "set it, or let NTP do so"),
     }
@@ -306,7 +306,7 @@ fn state(node: &ClusterNode) -> NodeState {
     const SAYS: Duration = Duration::from_secs(30);
     match node {
         node if !left(node).is_zero() && node.is_ready => NodeState::Serving,
-        node if !left(node).is_zero() => NodeState::Unready,
+        node if !left(node).is_zero() => NodeState::JournalDown,
         node if node.has_left => NodeState::Stopped,
         node if node.lease.is_zero()
             && node.silent_for < SAYS

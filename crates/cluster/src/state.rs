@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use contactd_core::ClockReading;
 use contactd_core::store::copying::ChangePoint;
 use contactd_core::store::{StoreError, Stored};
-use contactd_store_postgres::{NodeClock, Registration, SLOW, Speaker};
+use contactd_store_postgres::{NodeClock, Registration, SLOW, Speaker, StoreUrl, slow_words};
 use tokio::sync::Notify;
 
 use crate::clock::ClockState;
@@ -70,7 +70,7 @@ pub(crate) struct State {
     pub(crate) required: Option<Required>,
     /// Since when the copy is behind.
     pub(crate) behind_since: Option<Instant>,
-    /// How many opt-outs and ends of tokens are in force here that the database has lost.
+    /// How many opt-outs and limits of tokens are in force here that the database has lost.
     pub(crate) held: u64,
     /// How this machine's clock is, and by how many milliseconds it is ahead of the database's.
     pub(crate) clock: (ClockState, i64),
@@ -106,6 +106,35 @@ pub(crate) enum Following {
     Access,
     Details,
     Wiping,
+}
+
+impl Following {
+    fn tell_trouble(self, error: &str, database: &StoreUrl) {
+        match self {
+            Self::Access => tracing::warn!(
+                error,
+                %database,
+                "this node cannot renew its lease now; it answers lookups until the lease ends, and goes on trying"
+            ),
+            Self::Details => tracing::warn!(
+                error,
+                %database,
+                "this node cannot copy changes of details now; it goes on trying. Opt-outs and tokens do not wait for that"
+            ),
+            Self::Wiping => tracing::warn!(
+                error,
+                "this node cannot overwrite removed details in its own files now; it goes on trying. An erasure waits for it"
+            ),
+        }
+    }
+
+    fn tell_end(self) {
+        match self {
+            Self::Access => tracing::info!("this node follows the database again"),
+            Self::Details => tracing::info!("this node copies changes of details again"),
+            Self::Wiping => tracing::info!("this node has overwritten what was removed"),
+        }
+    }
 }
 
 impl Shared {
@@ -260,11 +289,7 @@ impl Shared {
         // How long it has lasted is nothing new.
         let words = |what: &String| what.replace(|letter: char| letter.is_ascii_digit(), "");
         if trouble.as_ref().map(words) != Some(words(&what)) {
-            tracing::warn!(
-                error = what,
-                ?following,
-                "this node cannot follow the database now; it goes on trying"
-            );
+            following.tell_trouble(&what, self.settings.database.url());
             *trouble = Some(what);
         }
     }
@@ -297,6 +322,7 @@ impl Shared {
         {
             tracing::error!(
                 error = what,
+                database = %self.settings.database.url(),
                 "the lease of this node has ended, so it answers no lookups until it follows the database again"
             );
         }
@@ -341,10 +367,7 @@ impl Shared {
         let times = if round_trip > SLOW { state.round_trip.1 + 1 } else { 0 };
         state.round_trip = (round_trip, times);
         if times == 2 {
-            tracing::warn!(
-                "an answer takes {} ms: look at the network between this node and the database; every change takes several round trips",
-                round_trip.as_millis()
-            );
+            tracing::warn!("the database is slow: {}", slow_words(round_trip));
         }
     }
 
@@ -367,7 +390,7 @@ impl Shared {
 
     pub(crate) fn note_no_trouble(&self, following: Following) {
         if self.state().trouble[following as usize].take().is_some() {
-            tracing::info!(?following, "this node follows the database again");
+            following.tell_end();
         }
     }
 }

@@ -14,6 +14,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// Why the write-ahead log cannot be emptied.
+const READER: &str = "a program on this machine reads details.db for long, so removed details stay in its write-ahead log: end that program \
+    (fuser -v details.db names it)";
+
 /// Wiping reads the whole file. So while lookups are answered, it rests ten times as long as it took, but not longer than this:
 /// an erasure waits for it.
 const REST_FACTOR: u32 = 10;
@@ -52,7 +56,7 @@ fn wipe(shared: &Shared) -> Stored<()> {
     };
     in_background(|| runtime.block_on(local.wipe_removed()))?;
     while !runtime.block_on(local.flush_removed())? {
-        shared.note_trouble(Following::Wiping, &"a reader keeps removed details in the write-ahead log");
+        shared.note_trouble(Following::Wiping, &READER);
         shared.wait(RETRY_PAUSE, |_| false);
         if shared.is_stopping() || shared.state().epoch != epoch {
             return Ok(());

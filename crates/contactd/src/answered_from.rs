@@ -1,10 +1,10 @@
-//! Where the lookups of a running server are answered from: for metrics, and for commands, which ask it on `control.sock`.
+//! Whether the lookups of a running server are answered, and where from: for metrics, and for commands, which ask it on `control.sock`.
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
-use contactd_core::{Finding, blocking};
+use contactd_core::{Finding, Lease, blocking};
 use contactd_store_sqlite::{AnsweredFrom, TableStatus};
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,20 @@ use crate::control::{self, LOOKUPS};
 use crate::data_dir::DataDir;
 use crate::engine::Files;
 
-/// The lookup table of a running server.
+/// What a running server says of its lookups.
+pub(crate) struct LookupStatus {
+    pub(crate) files: Arc<Files>,
+    /// Whether lookups can be recorded. It does not keep the journal open.
+    pub(crate) can_record: Box<dyn Fn() -> bool + Send + Sync>,
+    pub(crate) lease: Lease,
+}
+
+/// The lookups of a running server.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Lookups {
+    /// Whether they are answered.
+    answers: Answers,
     /// Where lookups are answered from.
     answered_from: Place,
     /// The size of the table.
@@ -26,6 +36,17 @@ pub(crate) struct Lookups {
     changed_since: u64,
 }
 
+/// Whether lookups are answered. `readyz` is 503 if they are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Answers {
+    Now,
+    /// Not without the audit journal.
+    NoJournal,
+    /// Not without the lease of a node.
+    NoLease,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Place {
@@ -34,18 +55,30 @@ enum Place {
     Store,
 }
 
-impl Lookups {
-    /// Those of this process.
-    pub(crate) fn of(files: &Files) -> Self {
-        let TableStatus { from, bytes, records, changed } = files.table_status();
+impl LookupStatus {
+    pub(crate) fn now(&self) -> Lookups {
+        let TableStatus { from, bytes, records, changed } = self.files.table_status();
+        let answers = match ((self.can_record)(), self.lease.holds()) {
+            (true, true) => Answers::Now,
+            (false, _) => Answers::NoJournal,
+            (true, false) => Answers::NoLease,
+        };
         let answered_from = match from {
             AnsweredFrom::Memory => Place::Memory,
             AnsweredFrom::File => Place::File,
             AnsweredFrom::Store => Place::Store,
         };
-        Self { answered_from, table_bytes: bytes, table_records: records, changed_since: changed as u64 }
+        Lookups {
+            answers,
+            answered_from,
+            table_bytes: bytes,
+            table_records: records,
+            changed_since: changed as u64,
+        }
     }
+}
 
+impl Lookups {
     /// Those of the server that runs on this data directory; `None` if there is none.
     pub(crate) fn of_server(dir: &DataDir) -> anyhow::Result<Option<Self>> {
         let reply =
@@ -66,27 +99,61 @@ impl Lookups {
         format!("{place} ({mebibytes:.1} MiB, records: {records}, changed since: {})", self.changed_since)
     }
 
-    /// For `doctor`.
-    pub(crate) fn finding(&self) -> Finding {
-        let message = format!("answered from {}", self.words());
-        match self.answered_from {
-            Place::Memory | Place::File => Finding::ok("lookups", message),
-            Place::Store => Finding::warn(
+    /// What `doctor` says of the server that runs on this data directory.
+    pub(crate) fn findings(dir: &DataDir) -> Vec<Finding> {
+        let server = |message: &str| Finding::ok("server", message.to_owned());
+        let mut findings = match control::is_served(dir) {
+            true => vec![server("a server is running on this data directory")],
+            // One that waits for its database the first time has not taken it.
+            false => return vec![server("no server answers lookups from this data directory")],
+        };
+        match Self::of_server(dir) {
+            Ok(Some(lookups)) => findings.extend([lookups.answers.finding(), lookups.table_finding()]),
+            Ok(None) | Err(_) => findings.push(Finding::warn(
                 "lookups",
-                message,
+                "the server does not say whether it answers lookups: it starts, stops or hangs".to_owned(),
+                "ask GET /readyz, and look at its log",
+            )),
+        }
+        findings
+    }
+
+    fn table_finding(&self) -> Finding {
+        let check = "lookup table";
+        match self.answered_from {
+            Place::Memory | Place::File => Finding::ok(check, format!("loaded: {}", self.words())),
+            Place::Store => Finding::warn(
+                check,
+                format!("lookups read {}", self.words()),
                 "lookups cost more until it is made; if this stays so, the log of the server says why",
             ),
         }
     }
 }
 
-/// For metrics.
-pub(crate) struct LookupMeasures(pub(crate) Arc<Files>);
+impl Answers {
+    fn finding(self) -> Finding {
+        let (message, advice) = match self {
+            Self::Now => return Finding::ok("lookups", "they are answered now".to_owned()),
+            Self::NoJournal => (
+                "they are answered 503 now: the audit journal cannot be written",
+                "make room on the disk that holds audit/, or mend it; the server goes on by itself",
+            ),
+            Self::NoLease => (
+                "they are answered 503 now: this node has no lease",
+                "mend what is said above of the database, the clock or this node. If nothing is, it copies the database: its log says so. \
+                 It goes on by itself",
+            ),
+        };
+        Finding::fail("lookups", message.to_owned(), advice)
+    }
+}
 
-impl Measured for LookupMeasures {
+/// For metrics.
+impl Measured for LookupStatus {
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
-            let lookups = Lookups::of(&self.0);
+            let lookups = self.now();
             let mut from = Family::new(
                 "contactd_lookups_answered_from",
                 MetricKind::Gauge,

@@ -316,7 +316,7 @@ pub(crate) struct NodeReconcileArgs {
     /// Put back what this node holds, and accept the accounts that are listed
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Give up the opt-outs and ends of tokens that the database has lost: these people are disclosed again
+    /// Give up the opt-outs and limits of tokens that the database has lost: these people are disclosed again
     #[arg(long, conflicts_with = "yes")]
     pub(crate) accept_lost_opt_outs: bool,
     /// Print the report as JSON

@@ -27,7 +27,7 @@ pub(crate) const RECORD: &str = "record";
 pub(crate) const COLLECT: &str = "collect";
 /// Sign everything that is in the journal.
 pub(crate) const SIGN: &str = "sign";
-/// Say where lookups are answered from.
+/// Say whether lookups are answered, and where from.
 pub(crate) const LOOKUPS: &str = "lookups";
 pub(crate) const DONE: &str = "done";
 pub(crate) const OFF: &str = "off";
@@ -85,7 +85,8 @@ pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
 /// What the running server answers, if there is one.
 pub(crate) fn reply(dir: &DataDir, request: &str) -> io::Result<Option<String>> {
     let Some(stream) = connect(dir)? else { return Ok(None) };
-    stream.set_read_timeout(Some(if request == REFRESH { CONTROL_REPLY_TIMEOUT } else { RECORD_TIMEOUT }))?;
+    let timeout = if [REFRESH, LOOKUPS].contains(&request) { CONTROL_REPLY_TIMEOUT } else { RECORD_TIMEOUT };
+    stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(CONTROL_REPLY_TIMEOUT))?;
     writeln!(&stream, "{request}")?;
     let mut reply = String::new();

@@ -15,13 +15,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::actor;
-use crate::answered_from::Lookups;
+use crate::answered_from::LookupStatus;
 use crate::control::{
     COLLECT, CONTROL_REPLY_TIMEOUT, DONE, FAILED, LOOKUPS, OFF, RECORD, REFRESH, RETRY_PAUSE, SIGN,
     SocketPath,
 };
 use crate::data_dir::DataDir;
-use crate::engine::Files;
 use crate::on_record::ActionRecorder;
 
 /// How long a starting server waits for the lock: a command holds it for a moment to see whether a server is running.
@@ -67,7 +66,7 @@ impl Control {
         dir: &DataDir,
         refresher: Sender<ControlRequest>,
         recorder: Arc<ActionRecorder>,
-        files: Arc<Files>,
+        lookups: Arc<LookupStatus>,
         connections: usize,
     ) -> anyhow::Result<()> {
         let path = &self.path;
@@ -85,11 +84,11 @@ impl Control {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let (refresher, recorder, files, runtime) =
-                    (refresher.clone(), Arc::clone(&recorder), Arc::clone(&files), runtime.clone());
+                let (refresher, recorder, lookups, runtime) =
+                    (refresher.clone(), Arc::clone(&recorder), Arc::clone(&lookups), runtime.clone());
                 // One thread per command: a command that hangs does not delay others.
                 let answering = move || {
-                    drop(answer(&stream, &refresher, &recorder, &files, &runtime));
+                    drop(answer(&stream, &refresher, &recorder, &lookups, &runtime));
                     drop(stream);
                     drop(slot);
                 };
@@ -110,7 +109,7 @@ fn answer(
     mut stream: &UnixStream,
     refresher: &Sender<ControlRequest>,
     recorder: &ActionRecorder,
-    files: &Files,
+    lookups: &LookupStatus,
     runtime: &Handle,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
@@ -135,7 +134,7 @@ fn answer(
         },
         COLLECT => runtime.block_on(recorder.collect(&text.split_whitespace().collect::<Vec<_>>())),
         SIGN => recorder.sign(),
-        LOOKUPS => return writeln!(stream, "{}", serde_json::to_string(&Lookups::of(files))?),
+        LOOKUPS => return writeln!(stream, "{}", serde_json::to_string(&lookups.now())?),
         _ => return writeln!(stream, "unknown request"),
     };
     let answer = match recorded {

@@ -110,7 +110,7 @@ impl IndexerWork {
                 if let Err(error) = self.recorder.collect(&[]).await
                     && reports.is_new(&error.to_string(), began)
                 {
-                    tracing::warn!(%error, "entries for the audit journal wait in the store");
+                    tracing::warn!(%error, "changes are not on record yet: their entries wait for the audit journal");
                 }
             }
             if last_tidy.is_none_or(|last| last.elapsed() > TIDY_EVERY) {

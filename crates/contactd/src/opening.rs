@@ -123,7 +123,9 @@ impl Opened {
 pub(crate) async fn database_findings(config: &Config) -> Option<(Vec<Finding>, Option<Duration>)> {
     match &config.store {
         StoreAt::DataDir => None,
-        StoreAt::Database(url) => Some(contactd_cluster::database_findings(Database::condition(url).await)),
+        StoreAt::Database(url) => {
+            Some(contactd_cluster::database_findings(url, Database::condition(url).await))
+        }
     }
 }
 
@@ -151,7 +153,7 @@ pub(crate) async fn connect(
             Err(StoreError::Unavailable(error)) if is_server => {
                 let is_told = |(told, at): &(String, Instant)| *told == error && at.elapsed() < TELL_AGAIN;
                 if !told.as_ref().is_some_and(is_told) {
-                    tracing::warn!(error, "the database cannot be used: this node waits for it");
+                    tracing::warn!(error, database = %url, "the database cannot be used: this node waits for it, and answers 503");
                     told = Some((error, Instant::now()));
                 }
                 tokio::time::sleep(RETRY_PAUSE).await;

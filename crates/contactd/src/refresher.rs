@@ -133,9 +133,17 @@ impl Reports {
 /// Logs that the clock was set.
 fn report_jump(watch: &mut ClockWatch, now: Timestamp) {
     let Some(jump) = watch.jump(now, Instant::now()) else { return };
-    let (seconds, direction) = (jump.by.as_secs(), if jump.is_back { "back" } else { "forward" });
-    tracing::warn!(
-        "the system clock went {direction} by {seconds} s: quotas, and the ends of tokens and details, follow it; check that the time is \
-         right and synchronised"
-    );
+    let seconds = jump.by.as_secs();
+    if jump.is_back {
+        tracing::warn!(
+            "the system clock went back by {seconds} s: tokens and details end too late if it is wrong now. Check that the time is right and \
+             synchronised"
+        );
+    } else {
+        tracing::warn!(
+            "the system clock went forward by {seconds} s: tokens and details end too early if it is wrong now, and the next sweep removes \
+             expired details for good (in a cluster only if they have expired by the database's clock too). Check that the time is right \
+             and synchronised"
+        );
+    }
 }

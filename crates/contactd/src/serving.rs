@@ -15,7 +15,7 @@ use contactd_server::{App, AtStop, Shares};
 use contactd_services::{Health, Services};
 use contactd_tls::{Tls, Watch};
 
-use crate::answered_from::LookupMeasures;
+use crate::answered_from::LookupStatus;
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::control_server::Control;
 use crate::engine::Files;
@@ -136,14 +136,19 @@ impl Serving {
         let refresher = Refresher { store, access_tables: Arc::clone(&access_tables), clock }.start().await?;
         let node_runtime =
             NodeRuntime::join(&opened, &files, &access_tables, &callers, &services, &recording)?;
+        let lease = node_runtime.as_ref().map_or_else(Lease::none, |node_runtime| node_runtime.lease.clone());
+        let lookups = Arc::new(LookupStatus {
+            files: Arc::clone(&files),
+            can_record: recording.can_record(),
+            lease: lease.clone(),
+        });
         control.listen(
             &opened.dir,
             refresher.requests.clone(),
             Arc::clone(&recorder),
-            Arc::clone(&files),
+            Arc::clone(&lookups),
             shares.control,
         )?;
-        let lookups = LookupMeasures(Arc::clone(&files));
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();
         let watching = tls.clone().map(|tls| Watch::start(tls, Arc::<dyn BootClock>::clone(&opened.clock)));
@@ -157,7 +162,6 @@ impl Serving {
             Arc::<dyn BootClock>::clone(&opened.clock),
             settings,
         );
-        let lease = node_runtime.as_ref().map_or_else(Lease::none, |node_runtime| node_runtime.lease.clone());
         let app = Arc::new(app.with_tls(tls.clone()).with_lease(lease));
         let running = Running {
             app: Arc::downgrade(&app),
@@ -176,7 +180,7 @@ impl Serving {
                 node: node_runtime.as_ref().map(|node_runtime| node_runtime.node.measures()),
             }),
             Arc::<ActionRecorder>::clone(&recorder),
-            Arc::new(lookups),
+            lookups,
         ];
         measured.extend(tls.map(|tls| tls as Arc<dyn Measured>));
         measured.extend(

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::data_dir::DataDir;
 use crate::keys::{ExposedKeys, KeySource};
-use crate::{abandoned_backups, actor, control, restoring};
+use crate::{abandoned_backups, actor, restoring};
 
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
@@ -181,9 +181,4 @@ pub(crate) fn journal(dir: &DataDir) -> Finding {
             Finding::fail("journal", format!("{error:#}"), advice)
         }
     }
-}
-
-pub(crate) fn server(dir: &DataDir) -> Finding {
-    let state = if control::is_served(dir) { "a server" } else { "no server" };
-    Finding::ok("server", format!("{state} is running on this data directory"))
 }

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use contactd_core::store::Stored;
 use futures_util::FutureExt as _;
-use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::connecting::Session;
 use crate::database::Database;
-use crate::failure::{Failure, Tried};
+use crate::failure::{DISK_FULL, Failure, Tried};
 use crate::url::StoreUrl;
 use crate::{PostgresStore, Settings};
 
@@ -32,8 +31,8 @@ pub struct Condition {
     pub standbys: u64,
     /// For how long a commit has waited for a standby, if it is long.
     pub waits_for_standby: Option<Duration>,
-    /// Transactions of others that hold locks on our tables.
-    pub foreign: Vec<Foreign>,
+    /// A transaction of somebody else that keeps us from our tables, or may.
+    pub foreign: Option<Foreign>,
     /// How many connections it has, and how many users may have.
     pub connections: (u64, u64),
     /// How many hosts the URL names.
@@ -42,7 +41,7 @@ pub struct Condition {
     pub is_disk_full: bool,
 }
 
-/// A transaction of somebody else that holds locks on our tables.
+/// A transaction of somebody else that holds locks on our tables, or that one of our connections waits for.
 #[derive(Clone, Debug)]
 pub struct Foreign {
     /// The process of the server.
@@ -51,6 +50,43 @@ pub struct Foreign {
     pub whose: String,
     /// For how many seconds it has lasted, if this user may know that.
     pub seconds: Option<i64>,
+    /// Whether one of our connections waits for it, or nobody else can change a table meanwhile.
+    pub blocks: bool,
+}
+
+impl Foreign {
+    fn words(&self) -> String {
+        let Self { pid, whose, seconds, .. } = self;
+        let lasts = seconds.map(|seconds| format!(", for {seconds} s")).unwrap_or_default();
+        format!(
+            "another program ({whose}, backend pid {pid}) blocks contactd's tables with an open transaction{lasts}: commit or roll back \
+             there; or run, as its owner or a superuser, SELECT pg_terminate_backend({pid})"
+        )
+    }
+}
+
+/// Why nobody can say how the database is.
+#[derive(Clone, Debug)]
+pub struct NoCondition {
+    /// What is wrong, and what to do.
+    pub what: String,
+    /// Whether it answers, and takes too long for that.
+    pub is_slow: bool,
+}
+
+impl From<Failure> for NoCondition {
+    fn from(failure: Failure) -> Self {
+        Self { what: failure.what(), is_slow: matches!(failure, Failure::Slow(_)) }
+    }
+}
+
+/// What an answer that takes this long means, and what to do.
+pub fn slow_words(round_trip: Duration) -> String {
+    format!(
+        "it answers, but slowly: one answer takes {} ms. Look at the network in between and at the load of the database; every change \
+         takes several round trips, and lookups go on while the lease is renewed",
+        round_trip.as_millis()
+    )
 }
 
 impl Condition {
@@ -64,23 +100,16 @@ impl Condition {
 
     /// What keeps others from changing anything, and what to do about it.
     pub fn obstacle(&self) -> Option<String> {
-        if let Some(Foreign { pid, whose, seconds }) = self.foreign.first() {
-            let lasts = match seconds {
-                Some(seconds) => format!("for {seconds} s"),
-                None => "(since when is shown after GRANT pg_monitor TO this user)".to_owned(),
-            };
-            return Some(format!(
-                "a transaction of somebody else ({whose}, process {pid} of the server) has held locks on our tables {lasts}: end it there, or \
-                 with SELECT pg_terminate_backend({pid})"
-            ));
+        if let Some(foreign) = self.foreign.as_ref().filter(|foreign| foreign.blocks) {
+            return Some(foreign.words());
         }
         if self.is_disk_full {
-            return Some("its disk is full: make room on the machine of the database".to_owned());
+            return Some(DISK_FULL.to_owned());
         }
         let waits = self.waits_for_standby.filter(|waits| *waits > LONG_WAIT)?;
         Some(format!(
-            "commits hang, one for {} s: no standby confirms them (synchronous_standby_names is '{}', {} standbys are connected). Start a \
-             standby, or look at its log",
+            "commits hang, one for {} s: no standby confirms them (synchronous_standby_names is '{}', {} standbys are connected). Start one \
+             that synchronous_standby_names names, or look at its log",
             waits.as_secs(),
             self.synchronous,
             self.standbys
@@ -95,22 +124,33 @@ const LOOK: &str = "SELECT current_setting('synchronous_standby_names'),
     (SELECT count(*) FROM pg_stat_activity WHERE coalesce(backend_type = 'client backend', usesysid IS NOT NULL)),
     current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint";
 
-/// Reading locks nothing out. An autovacuum ends by itself, and has no user. The type of a backend is hidden from other users.
-const FOREIGN: &str = "SELECT activity.pid, coalesce(nullif(application_name, ''), 'unnamed') || ', ' || coalesce(usename, '?'),
-        extract(epoch FROM clock_timestamp() - min(xact_start))::bigint
-    FROM pg_locks JOIN pg_stat_activity AS activity USING (pid)
-    WHERE granted AND mode <> 'AccessShareLock' AND coalesce(backend_type = 'client backend', usesysid IS NOT NULL)
-        AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('contactd'))
-        AND application_name <> current_setting('application_name')
-    GROUP BY 1, 2 ORDER BY 3 DESC NULLS LAST LIMIT 3";
+/// Whoever one of our connections waits for. Then who holds locks on our tables that may keep us waiting: reading, VACUUM and ANALYZE
+/// lock none of us out. The type of a backend is hidden from other users; an autovacuum has no user, and ends by itself.
+const FOREIGN: &str = "WITH ours AS MATERIALIZED (
+        SELECT DISTINCT unnest(pg_blocking_pids(pid)) AS pid FROM pg_stat_activity
+        WHERE application_name = current_setting('application_name') AND datname = current_database()),
+    holders AS (
+        SELECT pid, bool_or(mode NOT IN ('RowShareLock', 'RowExclusiveLock')) AS locks_out FROM pg_locks
+        WHERE granted AND mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('contactd'))
+        GROUP BY pid)
+    SELECT pid, coalesce(nullif(application_name, ''), 'unnamed') || ', database user ' || coalesce(usename, '?'),
+        extract(epoch FROM clock_timestamp() - xact_start)::bigint,
+        ours.pid IS NOT NULL OR coalesce(locks_out, FALSE) AS blocks
+    FROM pg_stat_activity LEFT JOIN ours USING (pid) LEFT JOIN holders USING (pid)
+    WHERE application_name <> current_setting('application_name')
+        AND (ours.pid IS NOT NULL
+            OR locks_out IS NOT NULL AND coalesce(backend_type = 'client backend', usesysid IS NOT NULL))
+    ORDER BY ours.pid IS NULL, NOT coalesce(locks_out, FALSE), xact_start LIMIT 1";
 
 impl PostgresStore {
     /// Looks how the database is, on a connection of its own, within a few seconds.
-    pub async fn condition(url: &StoreUrl) -> Stored<Condition> {
+    pub async fn condition(url: &StoreUrl) -> Result<Condition, NoCondition> {
         let (patience, answer) = (Duration::ZERO, LONGEST_LOOK);
         let settings =
             Settings { url: url.clone(), patience, answer, makes_tables: false, on_wait: Box::new(|| {}) };
-        Ok(Database::new(settings)?.condition(true).await?)
+        Ok(Database::new(settings).map_err(Failure::from)?.condition(true).await?)
     }
 
     /// The same for this database.
@@ -151,6 +191,8 @@ impl Database {
             return None;
         }
         match self.condition(false).await {
+            // Somebody had the lock, also if nobody waits for it at this moment.
+            Ok(Condition { foreign: Some(foreign), .. }) if failure.is_busy() => Some(foreign.words()),
             Ok(condition) => condition.obstacle(),
             Err(slow @ Failure::Slow(_)) => Some(slow.what()),
             Err(_) => None,
@@ -159,8 +201,12 @@ impl Database {
 }
 
 async fn look(session: &Session, hosts: usize) -> Tried<Condition> {
-    let foreign = |row: &Row| Foreign { pid: row.get(0), whose: row.get(1), seconds: row.get(2) };
-    let foreign = session.client.query(FOREIGN, &[]).await?.iter().map(foreign).collect();
+    let foreign = session.client.query_opt(FOREIGN, &[]).await?.map(|row| Foreign {
+        pid: row.get(0),
+        whose: row.get(1),
+        seconds: row.get(2),
+        blocks: row.get(3),
+    });
     let began = Instant::now();
     let row = session.client.query_one(LOOK, &[]).await?;
     let round_trip = began.elapsed();

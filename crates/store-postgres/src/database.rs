@@ -35,6 +35,7 @@ use crate::Settings;
 use crate::connecting::{Connecting, Served, Session, Values};
 use crate::failure::{Failure, Tried};
 use crate::sealing::Sealing;
+use crate::url::StoreUrl;
 
 pub use committed::Unconfirmed;
 
@@ -69,6 +70,7 @@ pub(crate) struct Database {
     /// Dropping it ends the thread of the runtime.
     _running: oneshot::Sender<()>,
     pub(crate) connecting: Arc<Connecting>,
+    pub(crate) url: StoreUrl,
     idle: Mutex<Vec<Arc<Session>>>,
     patience: Duration,
     /// Since when the server has not answered; `None` if it has, or was not asked. Patience runs from here on, so that a command of several
@@ -97,6 +99,7 @@ impl Database {
             runtime: handle,
             _running: running,
             connecting: Arc::new(Connecting::new(&settings.url, settings.answer)?),
+            url: settings.url,
             idle: Mutex::default(),
             patience: settings.patience,
             away_since: Mutex::default(),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use contactd_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 
+use crate::condition::slow_words;
+
 /// Why an attempt failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -59,10 +61,16 @@ const PASSING: &[SqlState] = &[
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
 ];
 
+/// What to do about the disk of the database.
+pub(crate) const DISK_FULL: &str = "the database's disk is full: make room on the machine of the database";
+
 /// What an operator can do something about, and what that is.
 fn in_words(code: &SqlState) -> Option<&'static str> {
     Some(match *code {
-        SqlState::INVALID_PASSWORD => "wrong user or password: check both in the URL",
+        SqlState::INVALID_PASSWORD => {
+            "wrong user or password: put the right ones into the URL (store in the configuration file, CONTACTD_STORE or --store) and \
+             restart contactd, or set the old password again in PostgreSQL"
+        }
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             "it does not let this user connect: check the user in the URL, whether the server wants TLS (sslrootcert), and its pg_hba.conf"
         }
@@ -73,9 +81,10 @@ fn in_words(code: &SqlState) -> Option<&'static str> {
             "this user may not do that: it has to own the database, and the schema contactd and its tables if they exist"
         }
         SqlState::TOO_MANY_CONNECTIONS => {
-            "it has too many connections: raise max_connections, or find out who has so many"
+            "no connection is left, for everybody (max_connections) or for this user or database (CONNECTION LIMIT): SELECT usename, \
+             application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2 shows who has them. End some, or raise the limit"
         }
-        SqlState::DISK_FULL => "its disk is full: make room on the machine of the database",
+        SqlState::DISK_FULL => DISK_FULL,
         _ => return None,
     })
 }
@@ -126,10 +135,10 @@ impl Failure {
     /// What happened, without any text of the server: that can contain data.
     pub(crate) fn what(&self) -> String {
         match self {
-            Self::Silent => "it did not answer in time".to_owned(),
-            Self::Slow(round_trip) => {
-                format!("an answer takes {} ms: look at the network in between", round_trip.as_millis())
+            Self::Silent => {
+                "it did not answer in time: PostgreSQL or its machine hangs, or the network in between; look at each".to_owned()
             }
+            Self::Slow(round_trip) => slow_words(*round_trip),
             Self::NoPrimary => "every host is read-only; no primary was found".to_owned(),
             Self::Replaced => "the host that answers is not the primary any more".to_owned(),
             Self::Store(error) => error.to_string(),
@@ -147,8 +156,14 @@ impl Failure {
                     (Some(cause), _) if is_unknown_host(cause) => {
                         "the name of a host is not found: check the hosts in the URL".to_owned()
                     }
-                    (Some(cause), _) => format!("the connection failed: {}", cause.kind()),
-                    (None, _) => "the connection failed".to_owned(),
+                    (Some(cause), _) if cause.kind() == io::ErrorKind::ConnectionRefused => {
+                        "connection refused: PostgreSQL does not run there, or listens elsewhere; start it, or check host and port"
+                            .to_owned()
+                    }
+                    (Some(cause), _) => {
+                        format!("the connection failed ({}): check host, port and network", cause.kind())
+                    }
+                    (None, _) => "the connection failed: look at the log of PostgreSQL".to_owned(),
                 },
             },
         }

@@ -50,7 +50,7 @@ use contactd_core::store::{Store, Stored};
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
 
-pub use condition::{Condition, Foreign, SLOW};
+pub use condition::{Condition, Foreign, NoCondition, SLOW, slow_words};
 pub use database::{Unconfirmed, random_id as new_process_id};
 pub use following::Listening;
 pub use moving::MoveState;
@@ -93,6 +93,11 @@ impl PostgresStore {
         let database = Database::new(settings)?;
         schema::bring_up_to_date(&database, makes_tables).await?;
         Ok(Self { database, claim: OnceLock::new() })
+    }
+
+    /// Where it is, without the password.
+    pub const fn url(&self) -> &StoreUrl {
+        &self.database.url
     }
 
     /// Says with which keys tokens, suppressions and accounts are sealed and checked. Without them, they are neither.

@@ -43,7 +43,7 @@ pub struct ClusterNode {
     pub details_number: i64,
     /// The last change of details of which no removed values are left in its files.
     pub wiped_number: i64,
-    /// How many opt-outs and ends of tokens it holds that this database has lost.
+    /// How many opt-outs and limits of tokens it holds that this database has lost.
     pub held: u64,
     /// By how many milliseconds its clock is ahead of the database's, if it has compared them.
     pub clock_ahead_ms: Option<i64>,
@@ -99,7 +99,7 @@ pub struct Heartbeat<'a> {
     pub details_number: i64,
     /// The last change of details of which no removed values are left in its files.
     pub wiped_number: i64,
-    /// How many opt-outs and ends of tokens it holds that the database has lost.
+    /// How many opt-outs and limits of tokens it holds that the database has lost.
     pub held: u64,
     /// By how many milliseconds its clock is ahead of the database's.
     pub clock_ahead_ms: i64,

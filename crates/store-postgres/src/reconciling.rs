@@ -134,7 +134,7 @@ impl PostgresStore {
         self.database.change(Counter::Accounts, change).await
     }
 
-    /// Puts back opt-outs and ends of tokens that the database has lost.
+    /// Puts back opt-outs and limits of tokens that the database has lost.
     pub async fn put_back_lost(
         &self,
         lost: &Withdrawals,

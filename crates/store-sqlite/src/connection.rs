@@ -116,9 +116,11 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
             "its files cannot be opened; check that the directory exists and that this user may write to it"
                 .to_owned(),
         ),
-        Some(ErrorCode::DiskFull) => {
-            StoreError::Unavailable("the disk is full; make room and run it again".to_owned())
-        }
+        Some(ErrorCode::DiskFull) => StoreError::Unavailable(
+            "the disk of the data directory on this machine is full: make room there. A server then goes on by itself; a command has to be \
+             run again"
+                .to_owned(),
+        ),
         Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable(
             "a file of it cannot be read or written (disk I/O error); look at the system's log and check the disk"
                 .to_owned(),

@@ -73,8 +73,9 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     let is_cluster = config.is_cluster();
     if let Err(none) = DataDir::require(&dir) {
         if is_cluster {
-            // A machine without a node.
+            // A machine without a node, or a node that waits for its database the first time.
             findings.extend(examine_store(config).await);
+            findings.extend(Lookups::findings(&DataDir::existing(&dir)));
             return findings;
         }
         findings.push(Finding::fail("data", none.message(), NoDataDir::ADVICE));
@@ -85,14 +86,12 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     if let Some(finding) = surroundings::unwritable(&dir) {
         findings.push(finding);
         findings.push(surroundings::journal(&DataDir::existing(&dir)));
+        findings.extend(Lookups::findings(&DataDir::existing(&dir)));
         return findings;
     }
     findings.extend(examine_store(config).await);
     findings.extend(surroundings::unwritable_journal(&DataDir::existing(&dir)));
-    let dir = DataDir::existing(&dir);
-    findings.push(surroundings::server(&dir));
-    // A server that hangs or starts does not answer; others say so.
-    findings.extend(Lookups::of_server(&dir).ok().flatten().map(|lookups| lookups.finding()));
+    findings.extend(Lookups::findings(&DataDir::existing(&dir)));
     findings
 }
 
@@ -131,12 +130,9 @@ async fn examine_store(config: Config) -> Vec<Finding> {
     match tokio::time::timeout(rest, examine_open_store(config)).await {
         Ok(found) => findings.extend(found),
         Err(_) => {
-            let message = "an answer takes so long that tokens, opt-outs and nodes were not checked";
-            findings.push(Finding::warn(
-                "database",
-                message.to_owned(),
-                "run this again on a machine that is nearer to it",
-            ));
+            let message = "it answers so slowly that tokens, opt-outs and nodes were not checked";
+            let advice = "run this again on a machine that is nearer to it";
+            findings.push(Finding::warn("database", message.to_owned(), advice));
         }
     }
     findings

@@ -41,7 +41,8 @@ fn a_full_disk_is_reported_and_nothing_is_changed() {
     };
     assert_eq!(run(&["import", &few, "--source", "base"]).code, 0);
     let before = run(&["export"]).stdout;
-    run(&["import", &large, "--source", "large"]).mentions(1, "the disk is full; make room and run it again");
+    run(&["import", &large, "--source", "large"])
+        .mentions(1, "the disk of the data directory on this machine is full: make room there");
     assert_eq!(run(&["export"]).stdout, before);
     assert_eq!(run(&["doctor"]).code, 0);
     assert_eq!(run(&["import", &few, "--source", "after"]).code, 0);

@@ -147,7 +147,9 @@ fn opt_outs_and_revocations_that_a_restored_database_has_lost_stay_in_force_on_t
     node.site.ok(&["token", "revoke", "ended"]);
     earlier.put_back();
     eventually("it says what it holds", || held(&node.site) == 3);
-    node.has_logged("the database has lost opt-outs or ends of tokens that this node holds");
+    node.has_logged(
+        "the database has lost opt-outs, or revocations or limits of tokens, that this node holds",
+    );
     eventually("it serves again", || is_ready(node));
     let is_kept = |node: &Service| {
         [MIRA, ADA, EVE].iter().all(|person| node.look_up(PHONE, &token, person).status == 404)
@@ -157,7 +159,7 @@ fn opt_outs_and_revocations_that_a_restored_database_has_lost_stay_in_force_on_t
     let doctor = node.site.run(&["doctor"]);
     assert!(
         doctor.stdout.contains(
-            "FAIL  cluster       node a holds 3 opt-outs or ends of tokens that the database has lost"
+            "FAIL  cluster       node a holds 3 opt-outs, or revocations or limits of tokens, that the database has lost"
         ),
         "{doctor:?}"
     );

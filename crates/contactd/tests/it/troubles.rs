@@ -12,7 +12,7 @@ use crate::cluster::{cut_off, machine, named, nodes, on_its_own_server};
 use crate::erase::in_seconds;
 use crate::fixture::{ADA, MIRA};
 use crate::http::Request;
-use crate::service::{Output, PHONE, Service, Site, eventually};
+use crate::service::{KilledAtEnd, Output, PHONE, Service, Site, eventually};
 
 /// Short, so that tests are; a clock is compared at every heartbeat.
 const LEASE: &str = "lease = \"6s\"\n";
@@ -71,7 +71,9 @@ fn the_day_of_a_quota_is_that_of_the_database_whatever_clock_a_node_has() {
     }
     assert_eq!(status(), 429);
     node.fail("clock 86400");
-    node.service.eventually_logged("the clock of the database differs from that of this node");
+    node.service.eventually_logged(
+        "the clocks of this node and of the database differ, and no other node's clock contradicts",
+    );
     assert_eq!(status(), 429, "for the database, it is the same day");
     let seconds = node.service.metric("contactd_clock_difference_seconds");
     assert!(seconds.is_some_and(|seconds| seconds > 86_000), "{seconds:?}");
@@ -96,8 +98,12 @@ fn over_a_slow_link_a_node_joins_and_an_opt_out_reaches_it() {
 fn a_slow_link_is_named_by_doctor_the_log_and_a_metric_and_is_not_called_down() {
     let (_, b, road, _) = cut_off("lease = \"60s\"\n", &[]);
     road.delay.store(500, Ordering::SeqCst);
-    fails_with(&examined(&b.site), "an answer takes 1");
-    b.eventually_logged("ms: look at the network between this node and the database");
+    let doctor = examined(&b.site);
+    let says = |words: &str| assert!(doctor.stdout.contains(words), "not {words:?}: {doctor:?}");
+    says("warn  database      it answers, but slowly: one answer takes 1");
+    says("ok    lookups       they are answered now\n");
+    assert_eq!(doctor.code, 0);
+    b.eventually_logged("the database is slow: it answers, but slowly: one answer takes 1");
     assert_eq!(
         (b.metric("contactd_database_answer_seconds"), b.metric("contactd_store_up")),
         (Some(1), Some(1))
@@ -149,7 +155,7 @@ fn a_lock_of_somebody_else_is_named_with_its_process() {
         !pid.is_empty()
     });
     let words = format!(
-        "a transaction of somebody else (psql, contactd, process {pid} of the server) has held locks on our tables for "
+        "another program (psql, database user contactd, backend pid {pid}) blocks contactd's tables with an open transaction, for "
     );
     fails_with(&examined(&node.site), &words);
     let refused = node.site.run(&["suppress", ADA, "--config", &impatient]);
@@ -171,17 +177,51 @@ fn a_lock_of_an_administrator_is_named_to_a_user_who_is_none() {
     site.import_people();
     let node = site.serve_with(&[], &named("a", LEASE));
     let _session = Session::of(&url, "BEGIN; ALTER TABLE contactd.counters ADD COLUMN note text");
-    let words = "a transaction of somebody else (psql, contactd, process ";
+    let words = "another program (psql, database user contactd, backend pid ";
     eventually("doctor says so", || examined(&node.site).stdout.contains(words));
-    let hidden = " has held locks on our tables (since when is shown after GRANT pg_monitor TO this user)";
-    fails_with(&examined(&node.site), hidden);
+    fails_with(
+        &examined(&node.site),
+        ") blocks contactd's tables with an open transaction: commit or roll back there",
+    );
     node.eventually_logged("the lease of this node has ended, so it answers no lookups");
     let log = node.log.text();
     let first = log.lines().find(|line| line.contains("\"WARN\"")).expect("a line");
     assert!(first.contains(words) && !log.contains("internal error"), "{log}");
     eventually("the metric says so", || node.metric("contactd_store_up") == Some(0));
     server.sql("postgres", "GRANT pg_monitor TO clerk");
-    fails_with(&examined(&node.site), " has held locks on our tables for ");
+    fails_with(&examined(&node.site), ") blocks contactd's tables with an open transaction, for ");
+    server.sql("postgres", "ALTER ROLE clerk CONNECTION LIMIT 0");
+    fails_with(
+        &examined(&node.site),
+        "no connection is left, for everybody (max_connections) or for this user or database",
+    );
+}
+
+#[test]
+fn a_row_that_somebody_else_changes_is_named_while_a_node_waits_for_it() {
+    let (_server, node, _) = on_its_own_server(&[]);
+    let url = node.site.database().expect("a database");
+    let _session = Session::of(url, "BEGIN; UPDATE contactd.nodes SET name = 'another'");
+    node.eventually_logged("another program (psql, database user contactd, backend pid ");
+    let is_named = || examined(&node.site).stdout.contains("FAIL  database      another program (psql, ");
+    eventually("doctor names it while the node waits", is_named);
+}
+
+#[test]
+fn a_lock_that_keeps_nobody_waiting_is_not_called_the_cause() {
+    let (server, node, _) = on_its_own_server(&[]);
+    let url = node.site.database().expect("a database");
+    let held = "BEGIN; ANALYZE contactd.details; DELETE FROM contactd.imports WHERE FALSE";
+    let _session = Session::of(url, held);
+    let modes = "SELECT count(DISTINCT mode) FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE application_name = 'psql' AND mode IN ('ShareUpdateExclusiveLock', 'RowExclusiveLock') AND granted";
+    eventually("it has the locks", || server.sql(url.rsplit('/').next().expect("a name"), modes) == "2");
+    assert_eq!(examined(&node.site).code, 0, "nothing is wrong");
+    server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names TO 'elsewhere'");
+    server.sql("postgres", "SELECT pg_reload_conf()");
+    node.eventually_logged("no standby confirms them");
+    fails_with(&examined(&node.site), "no standby confirms them");
+    assert!(!node.log.text().contains("another program"), "{}", node.log.text());
 }
 
 #[test]
@@ -203,11 +243,35 @@ fn what_expires_tomorrow_outlives_a_node_and_a_command_whose_clocks_are_a_day_ah
 }
 
 #[test]
+fn a_program_that_reads_the_files_of_a_node_is_not_called_a_fault_of_the_database() {
+    let (nodes, _) = nodes(&["a"], LEASE);
+    let node = &nodes[0];
+    let read = "import sqlite3, sys, time
+file = sqlite3.connect(sys.argv[1], isolation_level=None)
+file.execute('BEGIN')
+file.execute('SELECT count(*) FROM sqlite_master').fetchall()
+print('reads', flush=True)
+time.sleep(600)";
+    let mut python = Command::new("python3");
+    let reading =
+        python.args(["-c", read]).arg(node.data().join("details.db")).stdout(Stdio::piped()).spawn();
+    let mut reader = KilledAtEnd(reading.expect("runs"));
+    let mut said = BufReader::new(reader.0.stdout.take().expect("a pipe")).lines();
+    assert_eq!(said.next().expect("a line").expect("text"), "reads");
+    node.site.ok(&["remove", ADA]);
+    node.eventually_logged("this node cannot overwrite removed details in its own files now; it goes on trying. An erasure waits");
+    node.has_logged("a program on this machine reads details.db for long");
+    assert!(!node.log.text().contains("renew its lease"), "{}", node.log.text());
+    drop(reader);
+    node.eventually_logged("this node has overwritten what was removed");
+}
+
+#[test]
 fn commits_that_no_standby_confirms_are_named_by_doctor_the_log_and_commands() {
     let (server, node, token) = on_its_own_server(&[]);
     server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names TO 'elsewhere'");
     server.sql("postgres", "SELECT pg_reload_conf()");
-    let words = "no standby confirms them (synchronous_standby_names is 'elsewhere', 0 standbys are connected). Start a standby";
+    let words = "no standby confirms them (synchronous_standby_names is 'elsewhere', 0 standbys are connected). Start one that";
     node.eventually_logged(words);
     fails_with(&examined(&node.site), words);
     assert_eq!(node.metric("contactd_store_up"), Some(0));
@@ -234,8 +298,13 @@ fn doctor_says_within_seconds_that_the_database_is_away_or_hangs() {
     server.stop();
     fails_with(
         &examined(&node.site),
-        "FAIL  database      the store cannot be used now: PostgreSQL: the connection failed: connection refused",
+        ": connection refused: PostgreSQL does not run there, or listens elsewhere; start it, or check host and port",
     );
+    eventually("doctor says that nobody is answered", || {
+        examined(&node.site)
+            .stdout
+            .contains("FAIL  lookups       they are answered 503 now: this node has no lease")
+    });
     server.run();
 }
 

@@ -15,7 +15,7 @@ pub struct NodeView {
     pub name: String,
     /// The version of contactd that it runs.
     pub version: String,
-    /// `serving`, `loading`, `unready`, `stopped` or `silent`.
+    /// `serving`, `loading`, `journal down`, `wrong clock`, `stopped` or `silent`.
     pub state: String,
     /// For how long it may still answer lookups without another heartbeat, such as `4.2 s`.
     pub lease: String,

@@ -263,7 +263,7 @@ async fn without_a_standby_or_a_server_patience_ends() {
     server.stop();
     let gone = store.suppress(&[digest(2)], now(), None).await;
     let gone = gone.expect_err("there is no server").to_string();
-    assert_eq!(gone, "the store cannot be used now: PostgreSQL: the connection failed: connection refused");
+    assert!(gone.starts_with("the store cannot be used now: PostgreSQL: connection refused: "), "{gone}");
     assert!(matches!(store.list_suppressions().await, Err(StoreError::Unavailable(_))));
 }
 

@@ -46,7 +46,7 @@ impl SqliteStore {
         self.change_access(|transaction| apply(transaction, changes, is_whole))
     }
 
-    /// Applies all there is in a database that has another history than this copy. What it lacks of the opt-outs and the ends of tokens
+    /// Applies all there is in a database that has another history than this copy. What it lacks of the opt-outs and the limits of tokens
     /// that are in force here is held.
     pub fn apply_other_history(&self, changes: &AccessChanges) -> Stored<()> {
         self.change_access(|transaction| {
