@@ -337,7 +337,8 @@ pub(crate) struct NodeForgetArgs {
 pub(crate) enum TokenCommand {
     /// Create a token and print it; it is shown only once
     #[command(after_help = "Examples:\n  contactd token create crm > token\n  \
-        contactd token create ats --scope phone --expires 30d --rate 50/s --quota 10000/day")]
+        contactd token create ats --scope phone --expires 30d --rate 50/s --quota 10000/day\n  \
+        contactd token create ats-tests --sandbox")]
     Create(TokenCreateArgs),
     /// List tokens, without their secret values
     #[command(after_help = "Example:\n  contactd token list --json")]
@@ -365,10 +366,13 @@ pub(crate) struct TokenCreateArgs {
     /// What the token may look up: phone or email; give it twice for both [default: both]
     #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
     pub(crate) scope: Vec<Kind>,
+    /// For tests: the token begins with ctd_test_, and its answers are made up and follow from the profile URL
+    #[arg(long, conflicts_with = "quota")]
+    pub(crate) sandbox: bool,
     /// How long the token is valid: a number and s, m, h, d or w, or never
     #[arg(long, value_name = "SPAN", default_value = defaults::TOKEN_LIFETIME)]
     pub(crate) expires: Lifetime,
-    /// How many requests it may send, such as 50/s
+    /// How many requests it may send, such as 50/s [default: 10/s with --sandbox]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
     /// How many requests it may send at once [default: the number in --rate]

@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use contactd_contract::{ErrorCode, Operation, header};
-use contactd_core::{Clock, Kind, SystemClock};
+use contactd_core::{Clock, Kind, SystemClock, TokenHash};
 use serde::Serialize;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::cli::ServiceArgs;
+use crate::output;
 
 /// A service and the token for it.
 pub(crate) struct Client {
@@ -99,8 +100,13 @@ impl Client {
             .timeout_global(Some(Duration::from_secs(30)))
             .build()
             .into();
-        let base = url.trim_end_matches('/').to_owned();
-        Ok(Self { base, token: token.trim().to_owned(), agent })
+        let (base, token) = (url.trim_end_matches('/').to_owned(), token.trim().to_owned());
+        if TokenHash::of_sandbox(&token).is_some() {
+            output::words(format_args!(
+                "the token is of the sandbox: all answers are made up, also that nothing is on file"
+            ));
+        }
+        Ok(Self { base, token, agent })
     }
 
     /// Sends one lookup, without retries.

@@ -17,6 +17,7 @@ const PEOPLE: &str = include_str!("../../../fixtures/people.csv");
 const PHONE_URL: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
 const EMAIL_URL: &str = "https://www.xing.com/profile/Mira_Quellbach2";
 const REFUSED_URL: &str = "https://www.linkedin.com/company/quellcorp";
+const SANDBOX_URL: &str = "https://www.linkedin.com/in/sandbox-hit";
 
 /// The user of the console.
 const USER: &str = "demo";
@@ -26,6 +27,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(86_400);
 /// A store with the invented people in it.
 pub(crate) struct Demo {
     secret: TokenSecret,
+    sandbox: TokenSecret,
     profiles: u64,
     /// An admin of the console, whose password nobody knows.
     pub(crate) user: User,
@@ -50,32 +52,36 @@ impl Demo {
         if !loaded.committed {
             bail!("{} of the invented people are not valid", loaded.rejected);
         }
-        let new = NewToken {
-            name: "demo".to_owned(),
-            scopes: Scopes::ALL,
-            lifetime: Lifetime::For(TOKEN_LIFE),
-            rate: None,
-            quota: None,
+        let create = async |name: &str, sandbox| {
+            let new = NewToken {
+                name: name.to_owned(),
+                scopes: Scopes::ALL,
+                sandbox,
+                lifetime: Lifetime::For(TOKEN_LIFE),
+                rate: None,
+                quota: None,
+            };
+            anyhow::Ok(services.tokens.create(&actor, new).await?.announce().await.done.secret)
         };
-        let secret = services.tokens.create(&actor, new).await?.announce().await.done.secret;
+        let (secret, sandbox) = (create("demo", false).await?, create("demo-sandbox", true).await?);
         let profiles = services.health.stats(&actor).await?.profiles;
         let user = match services.users.find(USER).await? {
             Some(user) => user,
             None => services.users.create(&actor, USER, Role::Admin).await?.done.user,
         };
-        Ok(Self { secret, profiles, user })
+        Ok(Self { secret, sandbox, profiles, user })
     }
 
     /// Prints the commands to paste, for the service at this URL, and a link that opens the console once.
     pub(crate) fn show(&self, url: &str, link: &str) -> io::Result<()> {
         let is_tls = url.starts_with("https:");
-        let curl = |operation: Operation, profile_url: &str| {
+        let curl = |operation: Operation, token: &TokenSecret, profile_url: &str| {
             let insecure = if is_tls { " --insecure" } else { "" };
             format!(
                 "curl -sS{insecure} {url}{} -H 'Authorization: Bearer {}' \
                  -H 'Content-Type: application/json' -d '{{\"profileUrl\":\"{profile_url}\"}}'",
                 operation.path(),
-                self.secret.expose()
+                token.expose()
             )
         };
         let mut out = io::stdout().lock();
@@ -87,14 +93,14 @@ impl Demo {
         if is_tls {
             writeln!(out, "# (--insecure, because your certificate may not have the name of this address)")?;
         }
-        writeln!(out, "{}", curl(Operation::FetchPhoneNumber, PHONE_URL))?;
+        writeln!(out, "{}", curl(Operation::FetchPhoneNumber, &self.secret, PHONE_URL))?;
         writeln!(out, "# Look up an e-mail address:")?;
-        writeln!(out, "{}", curl(Operation::FetchPersonalEmail, EMAIL_URL))?;
+        writeln!(out, "{}", curl(Operation::FetchPersonalEmail, &self.secret, EMAIL_URL))?;
         writeln!(out, "# A refused URL; the header X-Invalid-Reason gives the reason:")?;
         writeln!(
             out,
             "{}",
-            curl(Operation::FetchPhoneNumber, REFUSED_URL).replacen("curl -sS", "curl -sSi", 1)
+            curl(Operation::FetchPhoneNumber, &self.secret, REFUSED_URL).replacen("curl -sS", "curl -sSi", 1)
         )?;
         let path = Operation::FetchPhoneNumber.path();
         let (call, token) = (format!("{url}{path}"), self.secret.expose());
@@ -116,6 +122,12 @@ impl Demo {
              \"Content-Type\": \"application/json\" }}, body: JSON.stringify({{ profileUrl: \"{PHONE_URL}\" }}) }})\
              .then((answer) => answer.text()).then(console.log)'"
         )?;
+        writeln!(
+            out,
+            "# The sandbox, for tests without real people: its answers are made up, and say so in a header:"
+        )?;
+        let sandbox = curl(Operation::FetchPhoneNumber, &self.sandbox, SANDBOX_URL);
+        writeln!(out, "{}", sandbox.replacen("curl -sS", "curl -sSi", 1))?;
         writeln!(out, "# The console, as an admin; this link works once, within an hour:")?;
         writeln!(out, "{link}")?;
         out.flush()

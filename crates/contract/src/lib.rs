@@ -28,6 +28,8 @@ pub mod header {
     pub const RATE_LIMIT: &str = "ratelimit";
     /// The allowances of a limited token.
     pub const RATE_LIMIT_POLICY: &str = "ratelimit-policy";
+    /// The sandbox made the answer up.
+    pub const SANDBOX: &str = "x-contactd-sandbox";
 }
 
 /// Paths of the public listener that are not the two operations.

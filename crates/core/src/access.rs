@@ -32,5 +32,6 @@ pub use token_update::{TokenUpdate, UpdatedToken};
 
 pub(crate) use caller::{Counts, ReservedHit};
 pub(crate) use first_bytes::ByFirstBytes;
+pub(crate) use limit::seconds_until;
 pub(crate) use meter::Meter;
 pub(crate) use name::names_nobody;

@@ -25,6 +25,7 @@
 //! - **family**: a token and those that were made from it by rotation. They share one quota.
 //! - **lookup**: a caller's request for the best personal detail of one kind ([`Lookups`]).
 //! - **hit**: a lookup that found a detail. **miss**: a lookup that found none.
+//! - **sandbox**: what answers a lookup with a token that is for tests. It makes its answers up from the profile's URL.
 //!
 //! ## Privacy
 //!

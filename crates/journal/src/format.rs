@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use contactd_core::{AdminEntry, AuditEvent, AuditOutcome, Chain, RefusedKind, RootKey, Timestamp, hex};
+use contactd_core::{
+    AdminEntry, AuditEvent, AuditOutcome, Chain, RefusedKind, RequestVia, RootKey, Timestamp, hex,
+};
 
 use crate::chain::ChainKey;
 use crate::epoch::EpochKeys;
@@ -42,6 +44,7 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     escaped(out, event.token);
     out.extend_from_slice(b"\",\"operation\":\"");
     out.extend_from_slice(event.operation.name().as_bytes());
+    push_via(out, event.via);
     if let Some(profile) = event.profile {
         out.extend_from_slice(&common.key);
         hex::push(out, &profile.0);
@@ -66,6 +69,14 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     }
 }
 
+/// Between the operation and the field after it.
+fn push_via(out: &mut Vec<u8>, via: Option<RequestVia>) {
+    if let Some(via) = via {
+        out.extend_from_slice(b"\",\"via\":\"");
+        out.extend_from_slice(via.name().as_bytes());
+    }
+}
+
 /// Like [`event`], for refused requests that are recorded together.
 pub(crate) fn refused(out: &mut Vec<u8>, node: &str, at: Timestamp, refused: &RefusedKind, count: u64) {
     begin(out, node, at);
@@ -73,6 +84,7 @@ pub(crate) fn refused(out: &mut Vec<u8>, node: &str, at: Timestamp, refused: &Re
     escaped(out, &refused.token);
     out.extend_from_slice(b"\",\"operation\":\"");
     out.extend_from_slice(refused.operation.name().as_bytes());
+    push_via(out, refused.via);
     out.extend_from_slice(b"\",\"outcome\":\"refused\",\"reason\":\"");
     escaped(out, refused.code);
     out.extend_from_slice(format!("\",\"count\":{count}").as_bytes());
@@ -219,6 +231,7 @@ mod tests {
             given_id: Some(ShortDigest([0xEF; 16])),
             token: "tok_8sWn2QbX1mZk",
             operation: Asked::Detail(Kind::Phone),
+            via: None,
             place: None,
             is_repeat: false,
             profile: Some(ShortDigest([0xAB; 16])),
@@ -313,13 +326,18 @@ mod tests {
         let Entry::Admin(read) = read_back(&fields).0.entry else { panic!("not an action") };
         assert_eq!((read.entry, read.seq), (entry, 17));
 
-        let kind = RefusedKind { token: "tok_1".to_owned(), operation: Asked::Batch, code: "rate_limited" };
+        let kind = RefusedKind {
+            token: "tok_1".to_owned(),
+            operation: Asked::Batch,
+            via: Some(RequestVia::Sandbox),
+            code: "rate_limited",
+        };
         let mut fields = Vec::new();
         refused(&mut fields, "n1", at, &kind, 4_995);
         let Entry::Request(read) = read_back(&fields).0.entry else { panic!("not a request") };
         assert_eq!(
-            (read.count, read.reason.as_deref(), read.request_id.as_str()),
-            (4_995, Some("rate_limited"), "")
+            (read.count, read.via, read.reason.as_deref(), read.request_id.as_str()),
+            (4_995, Some(RequestVia::Sandbox), Some("rate_limited"), "")
         );
     }
 }

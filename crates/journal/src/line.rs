@@ -5,7 +5,7 @@ mod plain;
 use std::borrow::Cow;
 
 use contactd_core::{
-    AdminRecord, Asked, AuditOutcome, AuditRecord, Chain, RootKey, ShortDigest, Timestamp, hex,
+    AdminRecord, Asked, AuditOutcome, AuditRecord, Chain, RequestVia, RootKey, ShortDigest, Timestamp, hex,
 };
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -203,6 +203,7 @@ struct Written<'a> {
     token: Option<&'a str>,
     #[serde(borrow)]
     operation: Option<Cow<'a, str>>,
+    via: Option<&'a str>,
     profile: Option<&'a str>,
     value: Option<&'a str>,
     outcome: Option<&'a str>,
@@ -274,6 +275,7 @@ impl Written<'_> {
             given_id: optional(self.given_id, short)?,
             token: self.token?.to_owned(),
             operation: Asked::named(self.operation.as_deref()?)?,
+            via: optional(self.via, RequestVia::named)?,
             place: self.place,
             profile: optional(self.profile, parse_digest)?,
             value: optional(self.value, short)?,

@@ -19,6 +19,7 @@ use crate::body::Body;
 use crate::fetch::{Recorder, check_declared_length, check_type, profile};
 use crate::head::Head;
 use crate::lookup::{Asker, Sealed, identify, kind};
+use crate::metrics::Outcome;
 use crate::refusal::{Refusal, Unauthorized};
 use crate::stream::Stream;
 use crate::{App, router};
@@ -250,7 +251,8 @@ impl<'a, D: LocalRead> Answering<'a, D> {
                     match self.app.lookups.open_again(&ticket, is_answered) {
                         true => {
                             let code = results.push_again(reference, before);
-                            self.app.metrics.record_in_batch(operation, code);
+                            let outcome = Outcome::of_answer(Some(self.asker.caller), code);
+                            self.app.metrics.record_in_batch(operation, outcome);
                             continue;
                         }
                         false => Some(Refusal::Unrecorded),
@@ -258,8 +260,9 @@ impl<'a, D: LocalRead> Answering<'a, D> {
                 }
                 State::Refused(refusal, _) => Some(refusal),
             };
-            let code = refused.as_ref().map(Refusal::code);
-            if self.app.metrics.record_in_batch(operation, code).is_refusal() {
+            let outcome = Outcome::of(Some(self.asker.caller), refused.as_ref());
+            self.app.metrics.record_in_batch(operation, outcome);
+            if outcome.is_refusal() {
                 self.asker.caller.count_refused();
             }
             if let Some(refusal) = refused {

@@ -14,8 +14,7 @@ use crate::route::Route;
 const REQUEST_HEADERS: &str = "authorization, content-type, x-request-id";
 
 /// The answer headers that a page may read, besides those that every page may read.
-const EXPOSED: &str =
-    "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate";
+const EXPOSED: &str = "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, X-Contactd-Sandbox";
 
 /// How many seconds a browser may remember the answer to a preflight: as long as Chromium does at most.
 const MAX_AGE: &str = "7200";

@@ -6,9 +6,10 @@ use std::time::Duration;
 use contactd_contract::{ErrorCode, Operation};
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind, MetricValue};
 use contactd_core::store::LocalRead;
-use contactd_core::{Timestamp, quota_families};
+use contactd_core::{Caller, Timestamp, quota_families};
 
 use crate::App;
+use crate::refusal::Refusal;
 use crate::route::Route;
 
 /// How a request ended. A suppressed person is counted as a miss, like an unknown one.
@@ -16,26 +17,39 @@ use crate::route::Route;
 pub(crate) enum Outcome {
     Ok,
     Miss,
+    /// However the sandbox answered it: whoever tests their program with a made-up fault raises no alarm here.
+    Sandbox,
     Refused(ErrorCode),
 }
 
 impl Outcome {
-    const NAMES: usize = 2 + ErrorCode::ALL.len();
+    const NAMES: usize = 3 + ErrorCode::ALL.len();
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Miss => "miss",
+            Self::Sandbox => "sandbox",
             Self::Refused(code) => code.recorded(),
         }
     }
 
-    /// Whether the request was refused or failed. A miss is neither.
+    /// Whether the request was refused or failed. A miss is neither, and the sandbox is not counted.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::Refused(_))
     }
 
-    fn of(refused: Option<ErrorCode>) -> Self {
+    /// How a request of this caller ended. Trouble of the service is not the sandbox's answer.
+    pub(crate) fn of(caller: Option<&Caller>, refusal: Option<&Refusal>) -> Self {
+        let caller = caller.filter(|_| !refusal.is_some_and(Refusal::is_trouble));
+        Self::of_answer(caller, refusal.map(Refusal::code))
+    }
+
+    /// As [`of`](Self::of), if the service is not in trouble.
+    pub(crate) fn of_answer(caller: Option<&Caller>, refused: Option<ErrorCode>) -> Self {
+        if caller.is_some_and(Caller::is_sandbox) {
+            return Self::Sandbox;
+        }
         match refused {
             None => Self::Ok,
             Some(ErrorCode::ContactNotFound) => Self::Miss,
@@ -47,14 +61,15 @@ impl Outcome {
         match self {
             Self::Ok => 0,
             Self::Miss => 1,
+            Self::Sandbox => 2,
             Self::Refused(code) => {
-                2 + ErrorCode::ALL.iter().position(|known| *known == code).unwrap_or_default()
+                3 + ErrorCode::ALL.iter().position(|known| *known == code).unwrap_or_default()
             }
         }
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        [Self::Ok, Self::Miss].into_iter().chain(ErrorCode::ALL.into_iter().map(Self::Refused))
+        [Self::Ok, Self::Miss, Self::Sandbox].into_iter().chain(ErrorCode::ALL.into_iter().map(Self::Refused))
     }
 }
 
@@ -119,15 +134,12 @@ impl Metrics {
     }
 
     /// Counts a lookup of a batch.
-    pub(crate) fn record_in_batch(&self, operation: Operation, refused: Option<ErrorCode>) -> Outcome {
-        let outcome = Outcome::of(refused);
+    pub(crate) fn record_in_batch(&self, operation: Operation, outcome: Outcome) {
         self.in_batches[lookup_index(operation)][outcome.index()].fetch_add(1, Ordering::Relaxed);
-        outcome
     }
 
     /// Counts one request.
-    pub(crate) fn record(&self, route: Option<Route>, refused: Option<ErrorCode>, took: Duration) -> Outcome {
-        let outcome = Outcome::of(refused);
+    pub(crate) fn record(&self, route: Option<Route>, outcome: Outcome, took: Duration) {
         let operation = operation_index(route);
         self.requests[operation][outcome.index()].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -135,7 +147,6 @@ impl Metrics {
         let latency = &self.latency[operation];
         latency.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         latency.nanos.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(0), Ordering::Relaxed);
-        outcome
     }
 }
 

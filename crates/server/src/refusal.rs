@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use contactd_contract::{Error, ErrorCode, InternalError, InvalidReason, Operation, Submitted, header};
 use contactd_core::store::StoreError;
-use contactd_core::{LimitExceeded, LookupError, NotACaller, Profile, Reason};
+use contactd_core::{LimitExceeded, LookupError, NotACaller, Profile, Reason, SandboxTrouble};
 use http::StatusCode;
 
 use crate::admission::Overloaded;
@@ -47,6 +47,8 @@ pub(crate) enum Refusal {
     Unrecorded,
     Panicked,
     Overloaded,
+    /// The sandbox answers like this, whatever the state of the service is.
+    Sandbox(SandboxTrouble),
     Stopping,
     /// Lookups cannot be recorded at the moment, or this node may not answer them, so none is answered.
     NotReady,
@@ -73,6 +75,7 @@ impl Refusal {
             LookupError::NotFound => Self::NotOnFile { operation, profile },
             LookupError::Limit(limit) => Self::Limit(limit),
             LookupError::Store(error) => Self::Store(error),
+            LookupError::Sandbox(trouble) => Self::Sandbox(trouble),
             LookupError::Audit => Self::Unrecorded,
             LookupError::NoLease => Self::NoLease,
         }
@@ -105,11 +108,21 @@ impl Refusal {
                 | StoreError::NotNoted
                 | StoreError::Pending(_),
             )
-            | Self::Panicked => ErrorCode::Internal,
-            Self::Unrecorded | Self::Overloaded | Self::Stopping | Self::NotReady | Self::NoLease => {
-                ErrorCode::ServiceUnavailable
-            }
+            | Self::Panicked
+            | Self::Sandbox(SandboxTrouble::Fault) => ErrorCode::Internal,
+            Self::Unrecorded
+            | Self::Overloaded
+            | Self::Sandbox(SandboxTrouble::Busy)
+            | Self::Stopping
+            | Self::NotReady
+            | Self::NoLease => ErrorCode::ServiceUnavailable,
         }
+    }
+
+    /// Whether the service cannot answer as it should. What the sandbox makes up is no trouble.
+    pub(crate) fn is_trouble(&self) -> bool {
+        let is_made_up = matches!(self, Self::Sandbox(_));
+        !is_made_up && matches!(self.code(), ErrorCode::Internal | ErrorCode::ServiceUnavailable)
     }
 
     /// Whether the connection closes after the answer, because no later request can or should be read.
@@ -173,6 +186,7 @@ impl Refusal {
             }
             Self::Unrecorded
             | Self::Overloaded
+            | Self::Sandbox(SandboxTrouble::Busy)
             | Self::Stopping
             | Self::NotReady
             | Self::NoLease

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use contactd_contract::ErrorCode;
+use contactd_contract::{ErrorCode, header};
 use contactd_core::Request;
 use contactd_core::store::LocalRead;
 use futures_util::FutureExt;
@@ -16,6 +16,7 @@ use crate::client_address::Peer;
 use crate::clients::Client;
 use crate::fetch::Recorder;
 use crate::head::{Head, Persistence};
+use crate::metrics::Outcome;
 use crate::refusal::Refusal;
 use crate::request_id::{self, RequestId};
 use crate::route::Route;
@@ -79,12 +80,16 @@ pub(crate) async fn handle<D: LocalRead>(
     if let Some(refusal) = refusal {
         log_fault(app, recorded.as_str(), refusal, started);
     }
-    let outcome = app.metrics.record(route, refusal.map(Refusal::code), started.elapsed());
+    let outcome = Outcome::of(caller.as_ref(), refusal);
+    app.metrics.record(route, outcome, started.elapsed());
 
     let mut answer = answered.unwrap_or_else(|refusal| refusal.answer());
     if let Some(caller) = &caller {
         if outcome.is_refusal() {
             caller.count_refused();
+        }
+        if caller.is_sandbox() {
+            answer.add_header(header::SANDBOX, "true");
         }
         fetch::tell_allowances(&mut answer, caller.allowances(now));
     }
@@ -123,7 +128,8 @@ pub(crate) fn refuse_unread<D: LocalRead>(
 ) {
     let mut id_text = request_id::EMPTY;
     let id = RequestId::new(app.clock.now(), &mut id_text);
-    let outcome = app.metrics.record(None, Some(refusal.code()), Duration::ZERO);
+    let outcome = Outcome::of(None, Some(refusal));
+    app.metrics.record(None, outcome, Duration::ZERO);
     let answer = refusal.answer();
     if app.now().settings.access_log {
         access::log(id.as_str(), None, &answer, outcome, None, Duration::ZERO);

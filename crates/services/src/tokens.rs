@@ -25,6 +25,8 @@ pub struct NewToken {
     pub name: String,
     /// What it may look up.
     pub scopes: Scopes,
+    /// Whether the sandbox answers it. It then has a rate in any case, and no quota.
+    pub sandbox: bool,
     /// How long it is valid.
     pub lifetime: Lifetime,
     /// How often it may send requests.
@@ -80,6 +82,11 @@ pub enum TokenError {
     /// A burst without a rate.
     #[error("nothing was changed: {0} has no rate of its own, so a burst needs --rate too")]
     NoRate(String),
+    /// A quota of a token of the sandbox.
+    #[error(
+        "nothing was changed: a token of the sandbox has no quota, because nothing that it receives counts; leave out --quota"
+    )]
+    QuotaInSandbox,
     /// The system provides no random numbers.
     #[error("no randomness from the system: {0}")]
     Random(#[from] getrandom::Error),
@@ -97,16 +104,20 @@ impl TokenIssuer {
         if new.lifetime.is_empty() {
             return Err(TokenError::NoLifetime);
         }
+        if new.sandbox && new.quota.is_some() {
+            return Err(TokenError::QuotaInSandbox);
+        }
         let now = self.parts.clock.now();
         let token = Token {
             scopes: new.scopes,
+            sandbox: new.sandbox,
             lifetime: new.lifetime,
             expires_at: new.lifetime.end(now),
-            rate: new.rate,
+            rate: new.rate.or(new.sandbox.then_some(Rate::OF_SANDBOX)),
             quota: new.quota,
             ..Token::new(name, now)?
         };
-        let secret = TokenSecret::generate()?;
+        let secret = secret_of(&token)?;
         let about = entry.clone().about(&token.id);
         if let Some(namesake) = self.parts.store.create_token(&secret.hash(), &token, Some(&about)).await? {
             self.parts.note_failure(&entry.about(&namesake.id)).await;
@@ -152,6 +163,10 @@ impl TokenIssuer {
             self.parts.note_failure(&entry).await;
             return Err(TokenError::NoRate(token.id));
         }
+        if token.sandbox && update.quota.is_some_and(|quota| quota.0.is_some()) {
+            self.parts.note_failure(&entry).await;
+            return Err(TokenError::QuotaInSandbox);
+        }
         let updated = self.parts.store.update_token(&token.id, update, now, Some(&entry)).await?;
         let updated = updated.ok_or(TokenError::Ended(token.id))?;
         Ok(self.parts.announce(updated, Affected::Access, &[&entry.entry]).await)
@@ -177,13 +192,14 @@ impl TokenIssuer {
             family: old.family.clone(),
             rotated_from: Some(old.id.clone()),
             scopes: old.scopes,
+            sandbox: old.sandbox,
             rate: old.rate,
             quota: old.quota,
             lifetime,
             expires_at: lifetime.end(now),
             ..Token::new(&old.name, now)?
         };
-        let secret = TokenSecret::generate()?;
+        let secret = secret_of(&token)?;
         let ends = now.plus(overlap);
         if !self.parts.store.rotate_token(&old.id, ends, &secret.hash(), &token, Some(&entry)).await? {
             return Err(TokenError::Unknown(old.id));
@@ -241,6 +257,11 @@ impl TokenIssuer {
         }
         Ok(used)
     }
+}
+
+/// A new secret for a token. Its form says whether the token is of the sandbox.
+fn secret_of(token: &Token) -> Result<TokenSecret, getrandom::Error> {
+    if token.sandbox { TokenSecret::generate_sandbox() } else { TokenSecret::generate() }
 }
 
 fn choose(mut tokens: Vec<Token>, id_or_name: &str, now: Timestamp) -> Result<Token, TokenError> {

@@ -13,6 +13,7 @@ const STEPS: &[&str] = &[
     include_str!("../schema/node-reports.sql"),
     include_str!("../schema/journal-entries.sql"),
     include_str!("../schema/audit-batch.sql"),
+    include_str!("../schema/audit-via.sql"),
 ];
 
 /// The names of all tables.

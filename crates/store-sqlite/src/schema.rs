@@ -11,8 +11,11 @@ pub(crate) const CONTACTD: &[&str] =
     &[include_str!("../schema/contactd.sql"), include_str!("../schema/held.sql")];
 pub(crate) const DETAILS: &[&str] =
     &[include_str!("../schema/details.sql"), include_str!("../schema/lookup.sql")];
-pub(crate) const AUDIT: &[&str] =
-    &[include_str!("../schema/audit.sql"), include_str!("../schema/audit-batch.sql")];
+pub(crate) const AUDIT: &[&str] = &[
+    include_str!("../schema/audit.sql"),
+    include_str!("../schema/audit-batch.sql"),
+    include_str!("../schema/audit-via.sql"),
+];
 
 /// Opens a database for writing, and takes the `steps` to the newest schema that it has not taken yet. Refuses a schema that
 /// is newer than that.

@@ -191,6 +191,9 @@ impl From<TokenError> for Refusal {
             TokenError::NoRate(_) => {
                 Self::invalid("This token has no rate of its own, so a burst needs a rate too.")
             }
+            TokenError::QuotaInSandbox => Self::invalid(
+                "A token of the sandbox has no quota, because nothing that it receives counts. Leave out the quota.",
+            ),
             TokenError::Store(error) => error.into(),
             error @ TokenError::Random(_) => {
                 tracing::error!(target: "contactd::admin", %error, "a token could not be created");

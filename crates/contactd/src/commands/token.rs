@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use contactd_core::{Kind, Rate, Scopes, TokenUpdate};
 use contactd_services::Committed;
 use contactd_services::views::ListedToken;
-use contactd_services::{IssuedToken, NewToken};
+use contactd_services::{IssuedToken, NewToken, TokenError};
 use shown::{HEADER, cells, changes};
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs, TokenUpdateArgs};
 use crate::context::Context;
+use crate::misuse::Misuse;
 use crate::output;
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Result<ExitCode> {
@@ -29,6 +30,7 @@ async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()>
     let new = NewToken {
         name: args.name.clone(),
         scopes: scopes(&args.scope).unwrap_or(Scopes::ALL),
+        sandbox: args.sandbox,
         lifetime: args.expires,
         rate: args.rate.map(|rate| Rate { burst: args.burst.unwrap_or(rate.burst), ..rate }),
         quota: args.quota,
@@ -60,12 +62,20 @@ fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Res
     } else {
         output::data(format_args!("{}", secret.expose()))?;
     }
+    let sandbox = if token.sandbox { ", in the sandbox: its answers are made up" } else { "" };
     let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
     let (id, name) = (&token.id, &token.name);
-    output::changed(&context.place, format_args!("{id} for {name}, {until}; the token is shown only once"));
+    output::changed(
+        &context.place,
+        format_args!("{id} for {name}{sandbox}, {until}; the token is shown only once"),
+    );
     match rotated.as_ref().map(|old| (old, old.expires_at)) {
         Some((old, Some(end))) if old.is_live(now) => {
-            output::words(format_args!("{} stays valid until {end}; both share one quota", old.id));
+            output::words(format_args!(
+                "{} stays valid until {end}{}",
+                old.id,
+                if old.sandbox { "" } else { "; both share one quota" }
+            ));
         }
         Some((old, _)) => output::words(format_args!("{} has ended", old.id)),
         None => {}
@@ -99,7 +109,11 @@ async fn update(context: &Context, args: &TokenUpdateArgs) -> anyhow::Result<()>
         burst: args.burst,
         quota: args.quota,
     };
-    let updated = context.services.tokens.update(&context.actor, &args.which.token, &update).await?;
+    let updated = context.services.tokens.update(&context.actor, &args.which.token, &update).await;
+    let updated = updated.map_err(|error| match error {
+        TokenError::QuotaInSandbox => Misuse(error.to_string()).into(),
+        error => anyhow::Error::from(error),
+    })?;
     let token = &updated.done.after;
     if args.json {
         output::json(&ListedToken::of(token, context.clock.now()))?;

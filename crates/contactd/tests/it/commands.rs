@@ -105,6 +105,8 @@ fn a_demo_prints_commands_that_work() {
     assert!(demo.commands[3].starts_with("python3 ") && demo.commands[4].starts_with("node "));
     let found = demo.run(0);
     assert_eq!([demo.run(3).trim_end(), demo.run(4).trim_end()], [found.as_str(); 2]);
+    let made_up = demo.run(5);
+    assert!(made_up.contains("x-contactd-sandbox: true") && made_up.contains("\"+141555501"), "{made_up}");
     for left in ["contactd-data", "real", "data"] {
         assert!(!demo.site.path(left).exists(), "a demo leaves no files");
     }

@@ -30,7 +30,8 @@ fn on_every_answer(origin: &str) -> Vec<(&str, &str)> {
         ("access-control-allow-origin", origin),
         (
             "access-control-expose-headers",
-            "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate",
+            "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, \
+             X-Contactd-Sandbox",
         ),
         ("vary", "Origin"),
     ]

@@ -73,6 +73,7 @@ mod rejects;
 mod request_ids;
 mod restored;
 mod running;
+mod sandbox;
 mod second_factors;
 mod service;
 mod shipping;

@@ -109,6 +109,11 @@ impl Caller {
         &self.0.live.in_progress
     }
 
+    /// Whether the sandbox answers it.
+    pub fn is_sandbox(&self) -> bool {
+        self.0.token.sandbox
+    }
+
     /// Whether the token's scopes allow looking up `kind`.
     pub fn may_look_up(&self, kind: Kind) -> bool {
         self.0.token.scopes.allow(kind)
@@ -204,6 +209,16 @@ pub struct DefaultLimits {
     pub rate: Option<Rate>,
     /// The quota.
     pub quota: Option<Quota>,
+}
+
+impl DefaultLimits {
+    /// The limits that apply to a token. The sandbox has limits of its own.
+    fn limits_of(&self, token: &Token) -> (Option<Rate>, Option<Quota>) {
+        match token.sandbox {
+            true => (token.rate.or(Some(Rate::OF_SANDBOX)), None),
+            false => (token.rate.or(self.rate), token.quota.or(self.quota)),
+        }
+    }
 }
 
 /// All tokens by hash, with those that have ended, so that their holders are told.
@@ -314,7 +329,22 @@ impl Callers {
 
     /// Finds the caller who presented this token.
     pub fn find(&self, presented: impl AsRef<[u8]>, now: Timestamp) -> Result<Caller, NotACaller> {
-        let hash = TokenHash::of(presented).ok_or(NotACaller::Unknown)?;
+        let Some(hash) = TokenHash::of(&presented) else { return self.find_sandbox(presented.as_ref(), now) };
+        self.find_hash(hash, now)
+    }
+
+    /// A token of this form is accepted only if its record says that it is of the sandbox. An older version that changes the record
+    /// loses that, and nothing real may be disclosed then.
+    #[cold]
+    fn find_sandbox(&self, presented: &[u8], now: Timestamp) -> Result<Caller, NotACaller> {
+        let hash = TokenHash::of_sandbox(presented).ok_or(NotACaller::Unknown)?;
+        self.find_hash(hash, now).and_then(|caller| match caller.is_sandbox() {
+            true => Ok(caller),
+            false => Err(NotACaller::Unknown),
+        })
+    }
+
+    fn find_hash(&self, hash: TokenHash, now: Timestamp) -> Result<Caller, NotACaller> {
         let table = self.table.load();
         let known = table.get(&hash).ok_or(NotACaller::Unknown)?;
         if !known.token.is_live(now) {
@@ -327,7 +357,7 @@ impl Callers {
 
     /// The quota that applies to a token: its own, or the default.
     pub fn quota_of(&self, token: &Token) -> Option<Quota> {
-        token.quota.or(self.defaults.load().quota)
+        self.defaults.load().limits_of(token).1
     }
 
     /// Replaces the table. Each token comes with the hits already stored for its family and the current period of its
@@ -338,8 +368,7 @@ impl Callers {
         let table: Table = tokens
             .into_iter()
             .map(|(hash, mut token, used)| {
-                token.rate = token.rate.or(defaults.rate);
-                token.quota = token.quota.or(defaults.quota);
+                (token.rate, token.quota) = defaults.limits_of(&token);
                 let meter = meters.take(&token, used, now);
                 let known = old.get(&hash);
                 let live = known.map(|known| Arc::clone(&known.live)).unwrap_or_default();
@@ -423,10 +452,11 @@ impl Callers {
 }
 
 impl Known {
-    /// A request that was recognised before the last call and counted after it is included.
+    /// A request that was recognised before the last call and counted after it is included. Of the sandbox, only the time counts.
     fn take_usage(&self, take: impl Fn(&AtomicU64) -> u64) -> Option<UsageDelta> {
         let live = &self.live;
-        let (hits, misses, refused) = (take(&live.hits), take(&live.misses), take(&live.refused));
+        let counted = (take(&live.hits), take(&live.misses), take(&live.refused));
+        let (hits, misses, refused) = if self.token.sandbox { (0, 0, 0) } else { counted };
         let last_used_at = live.last_used_at.swap(0, Ordering::Relaxed);
         (last_used_at != 0 || hits + misses + refused > 0).then(|| UsageDelta {
             token: self.token.id.clone(),
@@ -531,6 +561,38 @@ mod tests {
             callers.take_usage().iter().all(|usage| usage.last_used_at == Some(now())),
             "refused is not used"
         );
+    }
+
+    #[test]
+    fn a_token_of_the_sandbox_whose_record_has_lost_that_is_not_accepted() {
+        let secret = TokenSecret::generate_sandbox().expect("random");
+        let lost = Token::new("crm", now()).expect("random");
+        let callers = Callers::default();
+        let found = |token: &Token| {
+            callers.replace(vec![(secret.hash(), token.clone(), 0)], now());
+            callers.find(secret.expose(), now()).map(|caller| caller.is_sandbox())
+        };
+        assert_eq!(found(&Token { sandbox: true, ..lost.clone() }), Ok(true));
+        assert_eq!(found(&lost), Err(NotACaller::Unknown));
+    }
+
+    #[test]
+    fn the_sandbox_has_a_rate_and_no_quota_whatever_the_defaults_are_and_only_its_last_use_counts() {
+        let (rate, quota) = ("1000/s".parse().ok(), "1/day".parse().ok());
+        let secret = TokenSecret::generate_sandbox().expect("random");
+        let token = Token { sandbox: true, quota, ..Token::new("crm", now()).expect("random") };
+        let callers = Callers::new(DefaultLimits { rate, quota });
+        callers.replace(vec![(secret.hash(), token, 0)], now());
+        let caller = callers.find(secret.expose(), now()).expect("known");
+        assert_eq!((caller.token().rate, caller.token().quota), (Some(Rate::OF_SANDBOX), None));
+        caller.count_hit();
+        caller.count_refused();
+        let used = UsageDelta {
+            token: caller.token().id.clone(),
+            last_used_at: Some(now()),
+            ..UsageDelta::default()
+        };
+        assert_eq!(callers.take_usage(), [used]);
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub struct Rate {
     pub burst: u32,
 }
 
+impl Rate {
+    /// The rate of a token of the sandbox that has none of its own.
+    pub const OF_SANDBOX: Self = Self { count: 10, seconds: 1, burst: 10 };
+}
+
 /// How many hits a token may have in a UTC day or month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
@@ -195,7 +200,7 @@ pub(crate) fn first_day(day: i64) -> u64 {
     u64::try_from(day).unwrap_or(0)
 }
 
-pub(super) fn seconds_until(day: i64, now: Timestamp) -> u64 {
+pub(crate) fn seconds_until(day: i64, now: Timestamp) -> u64 {
     let millis = Timestamp::start_of_day(day).millis() - now.millis();
     u64::try_from(div_ceil(millis, 1_000)).unwrap_or(0).max(1)
 }

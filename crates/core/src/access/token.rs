@@ -10,9 +10,11 @@ use crate::{Kind, Lifetime, Quota, Rate, Timestamp};
 const PREFIX: &str = "ctd_";
 /// As long as the other one.
 const ADMIN_PREFIX: &str = "cta_";
+const SANDBOX_PREFIX: &str = "ctd_test_";
 const RANDOM_CHARS: usize = 32;
 const CHECK_CHARS: usize = 6;
 const TOKEN_CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
+const SANDBOX_TOKEN_CHARS: usize = SANDBOX_PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
 const ID_CHARS: usize = 12;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -20,13 +22,18 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 ///
 /// It consists of `ctd_`, 32 random characters (190 bits), and 6 check characters: a CRC-32 of the preceding text.
 /// So secret scanners can recognise it, and a typo is refused without searching for the token. The secret of a token of
-/// the admin API begins with `cta_`, so that neither is taken for the other.
+/// the admin API begins with `cta_`, and that of the sandbox with `ctd_test_`, so that none is taken for another.
 pub struct TokenSecret(String);
 
 impl TokenSecret {
     /// Creates a token from the operating system's random numbers.
     pub fn generate() -> Result<Self, getrandom::Error> {
         Self::with_prefix(PREFIX)
+    }
+
+    /// As [`generate`](Self::generate), but a token of the sandbox.
+    pub fn generate_sandbox() -> Result<Self, getrandom::Error> {
+        Self::with_prefix(SANDBOX_PREFIX)
     }
 
     /// As [`generate`](Self::generate), but a token of the admin API.
@@ -65,17 +72,23 @@ pub struct TokenHash([u8; 32]);
 impl TokenHash {
     /// The hash of a presented token; `None` if it does not have the form of a token.
     pub fn of(presented: impl AsRef<[u8]>) -> Option<Self> {
-        Self::with_prefix(presented.as_ref(), PREFIX)
+        Self::with_prefix::<TOKEN_CHARS>(presented.as_ref(), PREFIX)
+    }
+
+    /// As [`of`](Self::of), but of a token of the sandbox.
+    pub fn of_sandbox(presented: impl AsRef<[u8]>) -> Option<Self> {
+        Self::with_prefix::<SANDBOX_TOKEN_CHARS>(presented.as_ref(), SANDBOX_PREFIX)
     }
 
     /// As [`of`](Self::of), but of a token of the admin API.
     pub fn of_admin(presented: impl AsRef<[u8]>) -> Option<Self> {
-        Self::with_prefix(presented.as_ref(), ADMIN_PREFIX)
+        Self::with_prefix::<TOKEN_CHARS>(presented.as_ref(), ADMIN_PREFIX)
     }
 
-    fn with_prefix(presented: &[u8], prefix: &str) -> Option<Self> {
-        let presented: &[u8; TOKEN_CHARS] = presented.try_into().ok()?;
-        let (checked, check) = presented.split_at(TOKEN_CHARS - CHECK_CHARS);
+    /// The length is known to the compiler, so that it can vectorise the checks.
+    fn with_prefix<const CHARS: usize>(presented: &[u8], prefix: &str) -> Option<Self> {
+        let presented: &[u8; CHARS] = presented.try_into().ok()?;
+        let (checked, check) = presented.split_at(CHARS - CHECK_CHARS);
         // No early exit, so that the compiler can vectorise the loop.
         let is_base62 = checked
             .strip_prefix(prefix.as_bytes())?
@@ -193,6 +206,10 @@ pub struct Token {
     pub rotated_from: Option<String>,
     /// What it may look up.
     pub scopes: Scopes,
+    /// It is answered by the sandbox, which makes answers up: it discloses nothing, has no quota and is not counted. All tokens of
+    /// a family are of the sandbox, or none is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sandbox: bool,
     /// When it was created.
     pub created_at: Timestamp,
     /// How long it was asked to be valid. A rotation of it asks for the same.
@@ -223,6 +240,7 @@ impl Token {
             name: name.to_owned(),
             rotated_from: None,
             scopes: Scopes::ALL,
+            sandbox: false,
             created_at,
             lifetime: Lifetime::Forever,
             expires_at: None,
@@ -274,6 +292,12 @@ impl Token {
     }
 }
 
+/// Tokens of other kinds are stored as they were before there was a sandbox.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,11 +310,30 @@ mod tests {
     }
 
     #[test]
-    fn neither_kind_of_token_is_taken_for_the_other() {
-        let (lookup, admin) = (TokenSecret::generate(), TokenSecret::generate_admin());
-        let (lookup, admin) = (lookup.expect("randomness"), admin.expect("randomness"));
-        assert!(TokenHash::of_admin(admin.expose()) == Some(admin.hash()));
-        assert!(TokenHash::of(admin.expose()).is_none() && TokenHash::of_admin(lookup.expose()).is_none());
+    fn no_kind_of_token_is_taken_for_another() {
+        let kinds = [TokenSecret::generate, TokenSecret::generate_admin, TokenSecret::generate_sandbox];
+        let hashes: [fn(&str) -> Option<TokenHash>; 3] = [
+            |text| TokenHash::of(text),
+            |text| TokenHash::of_admin(text),
+            |text| TokenHash::of_sandbox(text),
+        ];
+        for (at, generate) in kinds.into_iter().enumerate() {
+            let secret = generate().expect("randomness");
+            for (other, hash) in hashes.into_iter().enumerate() {
+                assert!(hash(secret.expose()) == (at == other).then(|| secret.hash()), "{at} as {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_is_stored_as_before_there_was_a_sandbox_unless_it_is_of_it() {
+        let token = Token::new("crm", Timestamp::from_millis(0)).expect("randomness");
+        let stored = serde_json::to_string(&token).expect("JSON");
+        assert!(!stored.contains("sandbox"), "{stored}");
+        assert_eq!(serde_json::from_str::<Token>(&stored).expect("a token"), token);
+        let sandbox = Token { sandbox: true, ..token };
+        let stored = serde_json::to_string(&sandbox).expect("JSON");
+        assert_eq!(serde_json::from_str::<Token>(&stored).expect("a token"), sandbox);
     }
 
     #[test]

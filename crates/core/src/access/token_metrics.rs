@@ -18,7 +18,7 @@ fn families(callers: &Callers) -> Vec<Family> {
     let mut requests = Family::new(
         "contactd_token_requests_total",
         MetricKind::Counter,
-        "Requests of accepted tokens since the start, by token and outcome.",
+        "Requests of accepted tokens since the start, by token and outcome; those of the sandbox are left out.",
     );
     let mut expiries = Family::new(
         "contactd_token_expires_timestamp_seconds",
@@ -30,7 +30,9 @@ fn families(callers: &Callers) -> Vec<Family> {
     tokens.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
     let (own, rest) = tokens.split_at(tokens.len().min(MOST_TOKENS));
     for (token, counts) in own {
-        requests = with_counts(requests, &token.id, &token.name, *counts);
+        if !token.sandbox {
+            requests = with_counts(requests, &token.id, &token.name, *counts);
+        }
         let end = token.expires_at.filter(|_| token.revoked_at.is_none());
         if let Some(seconds) = end.and_then(|at| u64::try_from(at.seconds()).ok()) {
             expiries = expiries.with(&[("token", &token.id), ("name", &token.name)], seconds);
@@ -38,7 +40,7 @@ fn families(callers: &Callers) -> Vec<Family> {
     }
     if !rest.is_empty() {
         let mut others = Counts::default();
-        rest.iter().for_each(|(_, counts)| others.add(*counts));
+        rest.iter().filter(|(token, _)| !token.sandbox).for_each(|(_, counts)| others.add(*counts));
         requests = with_counts(requests, "others", "", others);
     }
     vec![requests, expiries]

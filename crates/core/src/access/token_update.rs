@@ -21,6 +21,7 @@ impl TokenUpdate {
     /// The token as it is after the update.
     pub fn apply(&self, token: &Token, now: Timestamp) -> Token {
         let rate = self.rate.map_or(token.rate, |rate| rate.0);
+        let rate = rate.or(token.sandbox.then_some(Rate::OF_SANDBOX));
         Token {
             scopes: self.scopes.unwrap_or(token.scopes),
             lifetime: self.lifetime.unwrap_or(token.lifetime),

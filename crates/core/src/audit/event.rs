@@ -25,6 +25,8 @@ pub struct AuditEvent<'a> {
     pub token: &'a str,
     /// What was asked for.
     pub operation: Asked,
+    /// How it was asked for, if not as usual.
+    pub via: Option<RequestVia>,
     /// Its place in a batch, from 1.
     pub place: Option<u32>,
     /// Whether the same batch asked for the same before, so that it does not count.
@@ -86,6 +88,30 @@ impl Asked {
     }
 }
 
+/// How something was asked for, if not as usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestVia {
+    /// With a token of the sandbox, so nothing about anybody was disclosed. It is not counted, and in no report.
+    Sandbox,
+}
+
+impl RequestVia {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Sandbox];
+
+    /// The name used in the journal and in indexes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sandbox => "sandbox",
+        }
+    }
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|via| via.name() == name)
+    }
+}
+
 /// Refused requests that are recorded together, because there were too many to record each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RefusedKind {
@@ -93,6 +119,8 @@ pub struct RefusedKind {
     pub token: String,
     /// What was asked for.
     pub operation: Asked,
+    /// How it was asked for, if not as usual.
+    pub via: Option<RequestVia>,
     /// The error code.
     pub code: &'static str,
 }
@@ -160,6 +188,8 @@ pub struct AuditRecord {
     pub token: String,
     /// What was asked for.
     pub operation: Asked,
+    /// How it was asked for, if not as usual.
+    pub via: Option<RequestVia>,
     /// Its place in a batch, from 1.
     pub place: Option<u32>,
     /// The id of the digest key, and the profile's digest.
@@ -170,8 +200,8 @@ pub struct AuditRecord {
     pub outcome: String,
     /// The error code, if it was refused.
     pub reason: Option<String>,
-    /// How many requests this counts as: one, unless many were refused within a second, or none if the same batch asked for
-    /// the same before.
+    /// How many requests this is about: one, unless many were refused within a second, or none if the same batch asked for
+    /// the same before. See [`counted`](Self::counted).
     pub count: u64,
 }
 
@@ -179,6 +209,16 @@ impl AuditRecord {
     /// Whether the same batch asked for the same before.
     pub const fn is_repeat(&self) -> bool {
         self.count == 0
+    }
+
+    /// Whether the sandbox answered it.
+    pub fn is_sandbox(&self) -> bool {
+        self.via == Some(RequestVia::Sandbox)
+    }
+
+    /// How many requests this counts as in usage, quotas and reports: none of the sandbox.
+    pub fn counted(&self) -> u64 {
+        if self.is_sandbox() { 0 } else { self.count }
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn request(bytes: &[u8]) -> Option<Written<'_>> {
         given_id: rest.text(",\"givenId\":\""),
         token: Some(rest.text(",\"token\":\"")?),
         operation: Some(Cow::Borrowed(rest.text(",\"operation\":\"")?)),
+        via: rest.text(",\"via\":\""),
         profile: rest.text(",\"profile\":\""),
         value: rest.text(",\"value\":\""),
         outcome: Some(rest.text(",\"outcome\":\"")?),
@@ -63,7 +64,7 @@ impl<'a> Rest<'a> {
 
 #[cfg(test)]
 mod tests {
-    use contactd_core::{Asked, AuditEvent, AuditOutcome, Chain, Kind, ShortDigest, Timestamp};
+    use contactd_core::{Asked, AuditEvent, AuditOutcome, Chain, Kind, RequestVia, ShortDigest, Timestamp};
     use proptest::prelude::*;
 
     use super::request;
@@ -74,7 +75,7 @@ mod tests {
     /// A line as the journal writes it, without its newline.
     fn written(
         seq: u64,
-        [given, profile, value, is_repeat]: [bool; 4],
+        [given, sandbox, profile, value, is_repeat]: [bool; 5],
         place: Option<u32>,
         reason: Option<&'static str>,
     ) -> Vec<u8> {
@@ -85,6 +86,7 @@ mod tests {
             given_id: digest(given, 1),
             token: "tok_1a2b3c4d",
             operation: Asked::Detail(Kind::Phone),
+            via: sandbox.then_some(RequestVia::Sandbox),
             place,
             is_repeat,
             profile: digest(profile, 0xab),
@@ -104,7 +106,7 @@ mod tests {
 
     fn lines() -> impl Strategy<Value = Vec<u8>> {
         let reason = prop_oneof![Just(None), Just(Some("rate_limited"))];
-        (any::<u64>(), any::<[bool; 4]>(), any::<Option<u32>>(), reason)
+        (any::<u64>(), any::<[bool; 5]>(), any::<Option<u32>>(), reason)
             .prop_map(|(seq, has, place, reason)| written(seq, has, place, reason))
     }
 

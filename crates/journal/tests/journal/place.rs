@@ -160,6 +160,7 @@ pub(crate) fn append(journal: &Journal, request_id: &str) -> Ticket {
         given_id: None,
         token: "tok_1",
         operation: Asked::Detail(Kind::Email),
+        via: None,
         place: None,
         is_repeat: false,
         profile: Some(ShortDigest([1; 16])),

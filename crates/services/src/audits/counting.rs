@@ -159,6 +159,7 @@ impl Audits {
                 if let Entry::Request(record) = line.entry
                     && record.at.day() >= *since
                     && record.outcome == AuditOutcome::Hit.name()
+                    && !record.is_sandbox()
                 {
                     *hits.entry((record.token, record.at.day())).or_default() += record.count;
                 }

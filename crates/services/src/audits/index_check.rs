@@ -188,7 +188,7 @@ impl Audits {
 }
 
 fn count(counts: &mut Counts, record: &AuditRecord) {
-    if let Some(outcome) = AuditOutcome::number(&record.outcome) {
+    if let Some(outcome) = AuditOutcome::number(&record.outcome).filter(|_| !record.is_sandbox()) {
         counts.entry((record.token.clone(), record.at.day())).or_default()[outcome] += record.count;
     }
 }

@@ -62,7 +62,9 @@ impl Audits {
         // With the number of the last line, which decides if two have the same time.
         let mut sums: HashMap<String, (Recipient, u64)> = HashMap::new();
         let add = |line| {
-            if let IndexedLine::Request(record) = line {
+            if let IndexedLine::Request(record) = line
+                && !record.is_sandbox()
+            {
                 match sums.get_mut(&record.token) {
                     Some((sum, last)) => {
                         if (record.at, record.seq) > (sum.last_at, *last) {

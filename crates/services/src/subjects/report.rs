@@ -245,10 +245,10 @@ async fn disclosures_of(
     Ok(given)
 }
 
-/// A lookup that counts: what a batch asks for again is answered once for the report.
+/// A lookup that counts: what a batch asks for again is answered once for the report, and the sandbox discloses nothing.
 fn lookup(line: IndexedLine) -> Option<(AuditRecord, Kind)> {
     let IndexedLine::Request(record) = line else { return None };
-    let kind = record.operation.kind().filter(|_| !record.is_repeat())?;
+    let kind = record.operation.kind().filter(|_| record.counted() > 0)?;
     Some((record, kind))
 }
 

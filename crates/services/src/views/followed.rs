@@ -17,7 +17,7 @@ pub struct FollowedView {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum FollowedLine {
-    Event(EventView),
+    Event(Box<EventView>),
     Correction(CorrectionView),
 }
 
@@ -39,8 +39,8 @@ pub struct CorrectionView {
 }
 
 impl FollowedView {
-    pub(crate) const fn event(event: EventView, place: String) -> Self {
-        Self { line: FollowedLine::Event(event), place }
+    pub(crate) fn event(event: EventView, place: String) -> Self {
+        Self { line: FollowedLine::Event(Box::new(event)), place }
     }
 
     pub(crate) const fn correction(correction: CorrectionView, place: String) -> Self {

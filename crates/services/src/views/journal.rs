@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use contactd_core::store::IndexedLine;
-use contactd_core::{AdminRecord, AuditRecord, ShortDigest, Timestamp, hex};
+use contactd_core::{AdminRecord, AuditRecord, RequestVia, ShortDigest, Timestamp, hex};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -36,6 +36,9 @@ pub struct RequestView {
     pub token_name: Option<String>,
     /// `phone`, `email`, or `batch` if a batch was refused as a whole.
     pub operation: &'static str,
+    /// `sandbox` if a token of the sandbox was used: nothing about anybody was disclosed, and it is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<&'static str>,
     /// `hit`, `miss` or `refused`.
     pub outcome: String,
     /// The error code, if it was refused.
@@ -150,6 +153,7 @@ impl RequestView {
             token: record.token,
             token_name,
             operation: record.operation.name(),
+            via: record.via.map(RequestVia::name),
             outcome: record.outcome,
             reason: record.reason,
             profile_digest: record.profile.map(|(_, digest)| text(digest)),

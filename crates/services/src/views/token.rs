@@ -47,6 +47,8 @@ pub struct TokenName {
     pub rotated_from: Option<String>,
     #[schemars(with = "Vec<contactd_core::Kind>")]
     pub scopes: Vec<&'static str>,
+    /// Whether the sandbox answers it: what it receives is made up, and not counted.
+    pub sandbox: bool,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
 }
@@ -116,6 +118,7 @@ impl From<&Token> for TokenName {
             name: token.name.clone(),
             rotated_from: token.rotated_from.clone(),
             scopes: token.scopes.names().collect(),
+            sandbox: token.sandbox,
             created_at: token.created_at,
             expires_at: token.expires_at,
         }

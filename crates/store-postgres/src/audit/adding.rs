@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::store::IndexStep;
-use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED};
+use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, RequestVia};
 use tokio_postgres::Row;
 
 use super::names::{ids, lock_node};
@@ -76,7 +76,7 @@ async fn correct(work: &Work, node: i32, undisclosed: &[(u64, u64)]) -> Tried<()
                 SELECT token, floor(at / 86400000.0)::bigint AS day,
                     coalesce(sum(count) FILTER (WHERE outcome = 0), 0)::bigint AS hits,
                     coalesce(sum(count) FILTER (WHERE outcome = 1), 0)::bigint AS misses
-                FROM events WHERE node = $1 AND seq BETWEEN $2 AND $3 GROUP BY 1, 2
+                FROM events WHERE node = $1 AND seq BETWEEN $2 AND $3 AND via IS DISTINCT FROM 'sandbox' GROUP BY 1, 2
             ) AS wrong
             WHERE audit_usage.node = $1 AND audit_usage.token = wrong.token AND audit_usage.day = wrong.day";
         work.execute(count, &[&node, &from, &through]).await?;
@@ -103,22 +103,24 @@ struct Columns<'a> {
     profile: Vec<Option<&'a [u8]>>,
     value: Vec<Option<&'a [u8]>>,
     place: Vec<Option<i32>>,
+    via: Vec<Option<&'a str>>,
 }
 
 /// The last one counts if a number is given twice.
 const INSERT: &str = "INSERT INTO events (node, seq, at, token, reason, digest_key, operation, outcome, count, request_id,
-        given_id, profile, value, place)
-    SELECT DISTINCT ON (seq) $14, seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile,
-        value, place
+        given_id, profile, value, place, via)
+    SELECT DISTINCT ON (seq) $15, seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile,
+        value, place, via
     FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::integer[], $5::integer[], $6::smallint[], $7::smallint[],
-        $8::bigint[], $9::text[], $10::bytea[], $11::bytea[], $12::bytea[], $13::integer[]) WITH ORDINALITY
+        $8::bigint[], $9::text[], $10::bytea[], $11::bytea[], $12::bytea[], $13::integer[], $14::text[]) WITH ORDINALITY
         AS given (seq, at, token, reason, digest_key, operation, outcome, count, request_id, given_id, profile, value, place,
-            given)
+            via, given)
     ORDER BY seq, given DESC
     ON CONFLICT (node, seq) DO UPDATE SET at = excluded.at, token = excluded.token, reason = excluded.reason,
         digest_key = excluded.digest_key, operation = excluded.operation, outcome = excluded.outcome,
         count = excluded.count, request_id = excluded.request_id, given_id = excluded.given_id,
-        profile = excluded.profile, value = excluded.value, place = excluded.place";
+        profile = excluded.profile, value = excluded.value, place = excluded.place,
+        via = excluded.via";
 
 async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
     if records.is_empty() {
@@ -150,8 +152,9 @@ async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
         columns.profile.push(record.profile.as_ref().map(|(_, digest)| &digest.0[..]));
         columns.value.push(record.value.as_ref().map(|digest| &digest.0[..]));
         columns.place.push(record.place.and_then(|place| i32::try_from(place).ok()));
-        if let Some(token) = token.filter(|_| record.count > 0) {
-            used.entry((token, record.at.day())).or_default()[outcome] += signed(record.count);
+        columns.via.push(record.via.map(RequestVia::name));
+        if let Some(token) = token.filter(|_| record.counted() > 0) {
+            used.entry((token, record.at.day())).or_default()[outcome] += signed(record.counted());
         }
     }
     let c = &columns;
@@ -171,6 +174,7 @@ async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
             &c.profile,
             &c.value,
             &c.place,
+            &c.via,
             &node,
         ],
     )

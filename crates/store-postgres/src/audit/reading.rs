@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter, Stored};
-use contactd_core::{AdminRecord, Asked, AuditOutcome, AuditRecord, ShortDigest, Timestamp};
+use contactd_core::{AdminRecord, Asked, AuditOutcome, AuditRecord, RequestVia, ShortDigest, Timestamp};
 use parking_lot::Mutex;
 use tokio_postgres::Row;
 
@@ -17,7 +17,7 @@ use crate::usage::{signed, unsigned};
 use crate::work::Cursor;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
-    given_id, value, count, place
+    given_id, value, count, place, via
     FROM events JOIN names AS node ON node.id = events.node JOIN names AS token ON token.id = events.token
     LEFT JOIN names AS reason ON reason.id = events.reason LEFT JOIN names AS digest ON digest.id = events.digest_key";
 
@@ -186,6 +186,7 @@ fn record(row: &Row) -> Tried<AuditRecord> {
         value: digest(11)?,
         count: unsigned(row.get(12)),
         place: row.get::<_, Option<i32>>(13).and_then(|place| u32::try_from(place).ok()),
+        via: row.get::<_, Option<&str>>(14).and_then(RequestVia::named),
     })
 }
 

@@ -253,6 +253,7 @@ async fn processes_that_index_the_same_lines_add_them_once() {
         given_id: None,
         token: format!("tok_{}", seq % 7),
         operation: Asked::Detail(Kind::Phone),
+        via: None,
         place: None,
         profile: Some(("k1".to_owned(), ShortDigest([u8::try_from(seq % 251).unwrap_or(0); 16]))),
         value: None,

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use contactd_core::store::IndexStep;
-use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
+use contactd_core::{
+    AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, RequestVia, Timestamp,
+};
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, params};
 
 use crate::ids::Ids;
@@ -48,7 +50,8 @@ fn correct(
     for &(from, through) in undisclosed {
         let mut wrong = transaction.prepare(
             "SELECT token, at, outcome, sum(count) FROM events
-             WHERE node = ?1 AND seq BETWEEN ?2 AND ?3 AND outcome <> 2 GROUP BY token, at / 86400000, outcome",
+             WHERE node = ?1 AND seq BETWEEN ?2 AND ?3 AND outcome <> 2 AND via IS NOT 'sandbox'
+             GROUP BY token, at / 86400000, outcome",
         )?;
         let mut rows = wrong.query((node, from, through))?;
         while let Some(row) = rows.next()? {
@@ -74,7 +77,7 @@ fn correct(
 fn add(transaction: &Transaction<'_>, names: &mut Ids, node: i64, records: &[AuditRecord]) -> Result<()> {
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
     let mut insert = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     for record in records {
         let token = names.of(transaction, "names", &record.token)?;
@@ -99,11 +102,12 @@ fn add(transaction: &Transaction<'_>, names: &mut Ids, node: i64, records: &[Aud
             record.given_id.map(|digest| digest.0),
             record.value.map(|digest| digest.0),
             record.count,
-            record.place
+            record.place,
+            record.via.map(RequestVia::name)
         ])?;
-        if record.count > 0 {
+        if record.counted() > 0 {
             used.entry((token, record.at.day())).or_default()[outcome] +=
-                i64::try_from(record.count).unwrap_or(0);
+                i64::try_from(record.counted()).unwrap_or(0);
         }
     }
     let mut count = transaction.prepare_cached(

@@ -1,14 +1,14 @@
 //! Reading lines of the index.
 
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter};
-use contactd_core::{AdminRecord, Asked, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
+use contactd_core::{AdminRecord, Asked, AuditOutcome, AuditRecord, RequestVia, ShortDigest, Timestamp, hex};
 use rusqlite::{Connection, Result, Row};
 
 use crate::ids::find_id;
 use crate::outbox;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
-    given_id, value, count, place
+    given_id, value, count, place, via
     FROM events JOIN names AS node ON node.id = events.node JOIN names AS token ON token.id = events.token
     LEFT JOIN names AS reason ON reason.id = events.reason LEFT JOIN names AS digest ON digest.id = events.digest_key";
 
@@ -121,6 +121,7 @@ fn record(row: &Row<'_>) -> Result<AuditRecord> {
         value: row.get::<_, Option<[u8; 16]>>(11)?.map(ShortDigest),
         count: row.get(12)?,
         place: row.get(13)?,
+        via: row.get::<_, Option<String>>(14)?.as_deref().and_then(RequestVia::named),
     })
 }
 

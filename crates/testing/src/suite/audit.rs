@@ -5,7 +5,9 @@ use std::time::Duration;
 use contactd_core::store::{
     ActionFilter, AuditFilter, EntryPlace, IndexStep, IndexedLine, RequestFilter, Store,
 };
-use contactd_core::{AdminEntry, AdminRecord, Asked, AuditPosition, AuditRecord, Kind, ShortDigest};
+use contactd_core::{
+    AdminEntry, AdminRecord, Asked, AuditPosition, AuditRecord, Kind, RequestVia, ShortDigest,
+};
 
 use super::now;
 
@@ -18,6 +20,7 @@ fn record(node: &str, seq: u64, token: &str, outcome: &str) -> AuditRecord {
         given_id: (seq == 2).then_some(ShortDigest([9; 16])),
         token: token.to_owned(),
         operation: Asked::Detail(Kind::Email),
+        via: None,
         place: None,
         profile: (outcome != "refused").then(|| ("k1".to_owned(), ShortDigest([u8::from(seq > 2); 16]))),
         value: (outcome == "hit").then(|| ShortDigest([u8::try_from(seq).unwrap_or(0); 16])),
@@ -173,10 +176,14 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
         ..record("n1", 4, "a", "refused")
     };
     let again = AuditRecord { place: Some(2), count: 0, ..record("n1", 5, "a", "hit") };
-    let records = [record("n1", 1, "a", "hit"), record("n1", 2, "a", "miss"), many, again];
+    let via = Some(RequestVia::Sandbox);
+    let made_up = AuditRecord { via, ..record("n1", 6, "a", "hit") };
+    let refused_there = AuditRecord { via, count: 3, ..record("n1", 7, "a", "refused") };
+    let records =
+        [record("n1", 1, "a", "hit"), record("n1", 2, "a", "miss"), many, again, made_up, refused_there];
     let entry = super::outbox::entry("export").counted(&[("rows", 7)]);
     let action = AdminRecord { seq: 3, node: "n1".to_owned(), entry: entry.clone() };
-    let to = AuditPosition { segment: 1, offset: 900, seq: 5, chain: [3; 16] };
+    let to = AuditPosition { segment: 1, offset: 900, seq: 7, chain: [3; 16] };
     let from = AuditPosition::default();
     let admin = std::slice::from_ref(&action);
     let step = IndexStep { node: "n1", records: &records, admin, undisclosed: &[], from, to };
@@ -189,12 +196,20 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
         ..RequestFilter::default()
     };
     assert_eq!(list(store, by_id("r1")).await, records[..2], "by its id, and by the digest of another id");
-    let usage = store.audit_usage_of("n1").await.expect("reads");
-    assert_eq!(usage.iter().map(|usage| usage.refused).sum::<u64>(), 4_995);
-    assert_eq!(
-        usage.iter().map(|usage| usage.hits).sum::<u64>(),
-        1,
-        "what a batch asks for again does not count"
+    let counted = async || {
+        let usage = store.audit_usage_of("n1").await.expect("reads");
+        usage.iter().fold((0, 0), |(hits, refused), usage| (hits + usage.hits, refused + usage.refused))
+    };
+    let once = "what a batch asks for again does not count, and the sandbox does not";
+    assert_eq!(counted().await, (1, 4_995), "{once}");
+    let undisclosed = &[(6, 6)];
+    let corrected = IndexStep { node: "n1", records: &[], admin: &[], undisclosed, from: to, to };
+    assert!(store.index_audit(corrected).await.expect("indexes"));
+    assert_eq!(counted().await, (1, 4_995), "there is nothing of the sandbox to take back");
+    let there = store.indexed("n1", 6, 7).await.expect("reads");
+    assert!(
+        there.iter().all(|line| matches!(line, IndexedLine::Request(record) if record.via == via)),
+        "{there:?}"
     );
     let batches = RequestFilter { operation: Some(Asked::Batch), ..RequestFilter::default() };
     assert_eq!(list(store, batches).await, records[2..3]);
@@ -215,7 +230,7 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &dyn Store) {
     assert_eq!(store.count_after_position("n1").await.expect("counts"), 0);
     let none = IndexStep { node: "n1", records: &records, admin: &[], undisclosed: &[], from: to, to: from };
     assert!(store.index_audit(none).await.expect("indexes"));
-    assert_eq!(store.count_after_position("n1").await.expect("counts"), 5, "the position is before them");
+    assert_eq!(store.count_after_position("n1").await.expect("counts"), 7, "the position is before them");
     assert_eq!(store.check_index().await.expect("checks"), [""; 0]);
     store.forget_audit("n1", 3).await.expect("forgets");
     assert_eq!(newest(store, &actions).await, []);

@@ -180,7 +180,8 @@ impl Action {
                 let quota: Quota = format!("{limit}/day").parse().expect("a quota");
                 let rate = Some("2/s".parse().expect("a rate"));
                 let (scopes, lifetime) = (Scopes::ALL, Lifetime::For(Duration::from_secs(30 * 3_600)));
-                let new = NewToken { name: "crm".to_owned(), scopes, lifetime, rate, quota: Some(quota) };
+                let (name, quota) = ("crm".to_owned(), Some(quota));
+                let new = NewToken { name, scopes, sandbox: false, lifetime, rate, quota };
                 let Ok(committed) = tokens.create(&actor, new).await else { return Ended::Failed };
                 Ended::Created(KnownToken::of(&committed.announce().await, limit))
             }

@@ -24,6 +24,10 @@ pub(super) struct LookupTokenToCreate {
     #[serde(default)]
     #[schemars(length(min = 1))]
     scopes: Option<Vec<Kind>>,
+    /// Whether it is for tests: the sandbox makes its answers up, and nothing about anybody is disclosed. Such a token has no
+    /// quota, and 10 lookups a second unless a rate is given.
+    #[serde(default)]
+    sandbox: bool,
     /// How long it is accepted, such as `90d`, or `never`. 90 days unless it is given.
     #[serde(default)]
     expires: Option<String>,
@@ -85,6 +89,7 @@ impl LookupTokenToCreate {
         Ok(NewToken {
             scopes: scopes(self.scopes.as_deref())?.unwrap_or(Scopes::ALL),
             lifetime: lifetime(self.expires.as_deref().unwrap_or(defaults::TOKEN_LIFETIME))?,
+            sandbox: self.sandbox,
             rate,
             quota: limit("quota", self.quota.as_deref())?,
             name: self.name,

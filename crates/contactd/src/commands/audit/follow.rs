@@ -83,8 +83,10 @@ fn print(shown: &FollowedView, form: Form, is_first: bool) -> anyhow::Result<()>
     let mut text = match form {
         Form::Json => serde_json::to_string(shown)? + "\n",
         Form::Text | Form::Csv => text_line(match &shown.line {
-            FollowedLine::Event(EventView::Request(request)) => request_row(request),
-            FollowedLine::Event(EventView::Admin(action)) => action_row(action),
+            FollowedLine::Event(event) => match &**event {
+                EventView::Request(request) => request_row(request),
+                EventView::Admin(action) => action_row(action),
+            },
             FollowedLine::Correction(correction) => correction_row(correction),
         }),
     };

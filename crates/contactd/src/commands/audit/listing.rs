@@ -26,10 +26,11 @@ pub(super) const HEADER: [&str; 5] = ["TIME", "OPERATION", "OUTCOME", "TOKEN OR 
 
 pub(super) fn request_row(of: &RequestView) -> [String; 5] {
     let outcome = of.reason.as_ref().map_or(of.outcome.clone(), |reason| format!("refused: {reason}"));
-    let token = of.token_name.as_ref().unwrap_or(&of.token).clone();
+    let token = of.token_name.as_ref().unwrap_or(&of.token);
+    let via = of.via.map(|via| format!(" ({via})")).unwrap_or_default();
     let several = of.count.map(|count| format!("{count} requests"));
     let request = several.unwrap_or_else(|| of.request_id.clone());
-    [of.time.to_string(), of.operation.to_owned(), outcome, token, request]
+    [of.time.to_string(), of.operation.to_owned(), outcome, format!("{token}{via}"), request]
 }
 
 pub(super) fn action_row(of: &ActionView) -> [String; 5] {

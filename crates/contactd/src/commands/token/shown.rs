@@ -13,7 +13,7 @@ pub(super) fn cells(token: &ListedToken) -> Vec<String> {
     vec![
         name.id.clone(),
         name.name.clone(),
-        name.scopes.join("+"),
+        name.scopes.join("+") + if name.sandbox { " (sandbox)" } else { "" },
         name.created_at.to_string(),
         or(time(name.expires_at), "never"),
         or(time(used.last_used_at), "-"),

@@ -1,0 +1,2 @@
+-- How a request came, if not as usual: `sandbox`.
+ALTER TABLE events ADD COLUMN via TEXT;
