@@ -84,6 +84,20 @@ test('the operator loads a messy file through the mapping, and creates a token',
   await page.getByText('Lookups with this token are refused.').waitFor();
   assert.equal(await site.look('fetchPhoneNumber', made, BO), 401);
 
+  await site.go(page, 'tokens');
+  await page.getByRole('button', { name: 'Create a token' }).click();
+  await page.getByLabel('Name').fill('shop-tests');
+  await page.getByLabel('For tests only').check();
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  const sandbox = await page.locator('code.secret').innerText();
+  assert.match(sandbox, /^ctd_test_\w{38}$/);
+  await page.getByRole('button', { name: 'I have saved it' }).click();
+  await page.getByRole('row', { name: /shop-tests/ }).getByText('sandbox', { exact: true }).waitFor();
+  assert.equal(await site.look('fetchPhoneNumber', sandbox, BO), 404);
+  assert.equal(await site.look('fetchPhoneNumber', sandbox, 'https://www.linkedin.com/in/sandbox-hit'), 200);
+  await page.getByRole('link', { name: 'shop-tests' }).click();
+  await page.getByText('The sandbox answers this token').waitFor();
+
   await site.go(page, 'imports');
   await picture(page, 'imports');
   site.check();

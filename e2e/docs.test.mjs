@@ -25,7 +25,7 @@ const OPERATIONS = ['fetchPhoneNumber', 'fetchPersonalEmail'];
 
 // ---------------------------------------------------------------- the server
 
-/** Starts a demo server. Resolves when it has printed its address and its three curl lines. */
+/** Starts a demo server. Resolves when it has printed its address and its curl lines. */
 async function startServer(...extra) {
   const args = ['serve', '--demo', '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...extra];
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -44,7 +44,7 @@ async function startServer(...extra) {
     child.once('error', (error) => fail(error.message));
     exited.then(({ code, signal }) => fail(`exited (${signal ?? code})`), () => {});
     const check = () => {
-      if (found.origin && found.curls.length >= 3) { clearTimeout(timer); resolve(); }
+      if (found.origin && found.curls.length >= 4) { clearTimeout(timer); resolve(); }
     };
     createInterface({ input: child.stderr }).on('line', (line) => {
       log.push(line);
@@ -59,11 +59,12 @@ async function startServer(...extra) {
     });
   });
   await ready;
+  const sandbox = found.curls.find((curl) => curl.token.startsWith('ctd_test_'));
   const phone = found.curls.find((curl) => curl.operation === 'fetchPhoneNumber');
   const email = found.curls.find((curl) => curl.operation === 'fetchPersonalEmail');
-  assert.ok(phone && email, `a curl line for each operation:\n${log.join('\n')}`);
+  assert.ok(phone && email && sandbox, `a curl line for each operation and for the sandbox:\n${log.join('\n')}`);
   return {
-    base: phone.base, origin: found.origin, token: phone.token, phoneUrl: phone.profileUrl, emailUrl: email.profileUrl,
+    base: phone.base, origin: found.origin, token: phone.token, phoneUrl: phone.profileUrl, emailUrl: email.profileUrl, sandbox: sandbox.token,
     async stop() {
       child.kill('SIGTERM');
       const late = setTimeout(kill, STOP_MS);
@@ -222,6 +223,27 @@ describe('documentation page', { timeout: 180_000 }, () => {
     await box.getByRole('button', { name: 'Send' }).click();
     await box.getByText('invalid_batch').first().waitFor();
     assert.match(await box.locator('.result').innerText(), /lookups\[0\] is not an object/);
+    await close();
+  });
+
+  test('offers what the sandbox answers while it has a token of it', async () => {
+    const { page, close } = await openDocs(browser, server);
+    const box = panel(page, 'fetchPhoneNumber');
+    const token = page.getByLabel('Token', { exact: true });
+    await token.fill(server.token);
+    assert.equal(await box.getByRole('button', { name: 'sandbox-hit' }).count(), 0);
+    await token.fill(server.sandbox);
+    await page.getByText('For tests: the sandbox makes its answers up.').waitFor();
+    for (const [slug, status] of [['sandbox-hit', 200], ['sandbox-error', 500]]) {
+      await box.getByRole('button', { name: slug }).click();
+      assert.equal(await box.getByLabel('profileUrl').inputValue(), `https://www.linkedin.com/in/${slug}`);
+      assert.ok((await box.locator('.curl').innerText()).includes(slug));
+      await box.getByRole('button', { name: 'Send' }).click();
+      await box.locator('.result-line').getByText(String(status), { exact: true }).waitFor();
+      assert.match(await box.locator('.result').innerText(), /x-contactd-sandbox:\s+true/i);
+    }
+    await token.fill(server.token);
+    assert.equal(await box.getByRole('button', { name: 'sandbox-hit' }).count(), 0);
     await close();
   });
 

@@ -27,6 +27,7 @@ export async function fullSite() {
   site.run('import', site.file('the-export-of-everybody-in-the-northern-region-since-2019-final-version-2.csv', long), '--source', LONG_SOURCE);
   const token = site.run('token', 'create', 'Recruiting').trim();
   site.run('token', 'create', 'The synchronisation of the customer relationship management in Quellenbrunn', '--rate', '50/s', '--burst', '100', '--quota', '200000/month', '--expires', '10d');
+  site.run('token', 'create', 'Tests of the shop', '--sandbox');
   site.run('suppress', `https://www.linkedin.com/in/${LONG_SLUG}`, '--ticket', 'DSR-2026-11-19-000000000017');
   await site.serve();
   for (const [name, role] of [['olga', 'operator'], ['paula', 'privacy'], ['anton', 'auditor'], [LONG_NAME, 'admin']]) await site.user(name, role);
@@ -124,6 +125,7 @@ export const DEEPER = [
     await scene.page.getByRole('heading', { name: 'Which column is what?' }).waitFor();
   }],
   ['a token', 'tokens', async (scene) => { await scene.show('tokens'); await scene.page.getByRole('link', { name: /^The sync/ }).click(); await scene.page.locator('.breadcrumb').waitFor(); }],
+  ['a token of the sandbox', 'tokens', async (scene) => { await scene.show('tokens'); await scene.page.getByRole('link', { name: 'Tests of the shop' }).click(); await scene.page.locator('.breadcrumb').waitFor(); }],
   ['a new token', 'tokens', async (scene) => { await scene.show('tokens'); await scene.click('Create a token'); }],
   ['a new user', 'users', async (scene) => { await scene.show('users'); await scene.click('Add a user'); }],
   ['a second factor', null, async (scene) => { await scene.show('account'); await scene.click('Set up'); await scene.page.locator('dialog').waitFor(); }],

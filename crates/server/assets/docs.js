@@ -6,9 +6,11 @@ const MAX_REF_DEPTH = 16;
 const MAX_FIELD_DEPTH = 4;
 // Shown first, in this order, with every answer; the rest is folded away.
 const NOTABLE_HEADERS = [
-  'x-invalid-reason', 'x-request-id', 'retry-after', 'ratelimit', 'ratelimit-policy', 'www-authenticate',
+  'x-invalid-reason', 'x-contactd-sandbox', 'x-request-id', 'retry-after', 'ratelimit', 'ratelimit-policy', 'www-authenticate',
   'allow', 'content-type', 'cache-control',
 ];
+// What the sandbox answers differently: profiles whose address ends like this.
+const SANDBOX_SLUGS = ['sandbox-hit', 'sandbox-miss', 'sandbox-rate', 'sandbox-quota', 'sandbox-busy', 'sandbox-error'];
 const REASON_PHRASES = {
   200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 404: 'Not Found', 405: 'Method Not Allowed',
   408: 'Request Timeout', 413: 'Content Too Large', 415: 'Unsupported Media Type', 429: 'Too Many Requests',
@@ -401,7 +403,20 @@ function tryField(op, id) {
     value: samples[0] ?? '', placeholder: 'https://www.linkedin.com/in/…', list: samples.length > 1 && id('samples'),
   });
   const list = samples.length > 1 && h('datalist', { id: id('samples') }, samples.map((value) => h('option', { value })));
-  return { label: 'profileUrl', input, list, requestBody: () => JSON.stringify({ profileUrl: input.value }) };
+  return { label: 'profileUrl', input, list: [list, sandboxChoice(input)], requestBody: () => JSON.stringify({ profileUrl: input.value }) };
+}
+
+/** Profiles for a token of the sandbox. Shown while the page has one. */
+function sandboxChoice(input) {
+  const choose = (slug) => h('button', {
+    type: 'button', class: 'quiet',
+    onclick: () => {
+      input.value = `https://www.linkedin.com/in/${slug}`;
+      input.dispatchEvent(new Event('input'));
+    },
+  }, slug);
+  return h('p', { class: 'note sandbox-choice', hidden: !hasSandboxToken() }, 'The sandbox makes up an answer for ',
+    SANDBOX_SLUGS.map((slug, i) => [i > 0 && ' ', choose(slug)]), ' with anything after it; every other profile is 404.');
 }
 
 function tryPanel(op) {
@@ -451,8 +466,17 @@ function tryPanel(op) {
 
 // ---------------------------------------------------------------- the page as a whole
 
+const hasSandboxToken = () => byId('token').value.trim().startsWith('ctd_test_');
+
 function setUpToken() {
   const input = byId('token');
+  const note = byId('token-note');
+  const usual = note.textContent;
+  input.addEventListener('input', () => {
+    const isSandbox = hasSandboxToken();
+    note.textContent = isSandbox ? 'For tests: the sandbox makes its answers up.' : usual;
+    for (const choice of document.querySelectorAll('.sandbox-choice')) choice.hidden = !isSandbox;
+  });
   const toggle = byId('token-toggle');
   byId('token-form').addEventListener('submit', (event) => event.preventDefault());
   toggle.addEventListener('click', () => {

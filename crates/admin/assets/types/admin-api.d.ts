@@ -110,6 +110,7 @@ declare namespace Api {
     name: string;
     rotatedFrom?: string | null;
     scopes: KindName[];
+    sandbox: boolean;
     createdAt: string;
     expiresAt?: string | null;
     revokedAt?: string | null;
@@ -128,6 +129,7 @@ declare namespace Api {
     name: string;
     rotatedFrom?: string | null;
     scopes: KindName[];
+    sandbox: boolean;
     createdAt: string;
     expiresAt?: string | null;
     revokedAt?: string | null;
@@ -145,6 +147,7 @@ declare namespace Api {
   type LookupTokenToCreate = {
     name: string;
     scopes?: KindName[] | null;
+    sandbox?: boolean;
     expires?: string | null;
     rate?: string | null;
     burst?: number | null;
@@ -155,6 +158,7 @@ declare namespace Api {
     name: string;
     rotatedFrom?: string | null;
     scopes: KindName[];
+    sandbox: boolean;
     createdAt: string;
     expiresAt?: string | null;
     revokedAt?: string | null;
@@ -404,6 +408,7 @@ declare namespace Api {
     token: string;
     tokenName?: string | null;
     operation: string;
+    via?: string | null;
     outcome: string;
     reason?: string | null;
     profileDigest?: string | null;

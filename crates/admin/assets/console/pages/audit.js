@@ -39,7 +39,8 @@ const outcome = (event) => {
 /** @param {Api.EventShown} event */
 const whoOf = (event) => (event.kind === 'admin'
   ? [event.via === 'admin API' && 'token ', data(event.actor), h('span', { class: 'second-line' }, `through the ${event.via}`)]
-  : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'second-line' }, h('code', null, event.token))]);
+  : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'second-line' }, h('code', null, event.token)),
+    event.via && h('span', { class: 'second-line' }, `through the ${event.via}`)]);
 
 /** @param {Api.EventShown} event */
 function detailOf(event) {

@@ -25,6 +25,9 @@ const stateBadge = ({ state, expiresAt }) => {
 /** @param {Api.TokenShown} token */
 const scopesOf = ({ scopes }) => scopes.map((scope) => ({ phone: 'phone numbers', email: 'e-mail addresses' }[scope])).join(', ');
 
+/** @param {Api.TokenShown} token */
+const sandboxBadge = ({ sandbox }) => sandbox && [' ', badge('none', 'sandbox')];
+
 /** @type {Record<string, string>} */
 const UNITS = { s: 'second', m: 'minute', h: 'hour' };
 
@@ -51,10 +54,10 @@ const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'for
   checkField('email', 'E-mail addresses', { checked: scopes.includes('email') }));
 
 /** @param {Partial<Api.TokenShown>} [token] */
-const limitFields = ({ rate, burst, quota } = {}) => [
-  textField('rate', 'Rate', { hint: 'Most lookups per second, minute or hour: 50/s, 600/m, 1000/h. Empty: the limit of the configuration, if there is one.', value: rate, pattern: '[0-9]+/[smh]', title: 'Such as 50/s, 600/m or 1000/h' }),
+const limitFields = ({ rate, burst, quota, sandbox } = {}) => [
+  textField('rate', 'Rate', { hint: 'Most lookups per second, minute or hour: 50/s, 600/m, 1000/h. Empty: the limit of the configuration, if there is one, or 10/s for tests only.', value: rate, pattern: '[0-9]+/[smh]', title: 'Such as 50/s, 600/m or 1000/h' }),
   textField('burst', 'Burst', { hint: 'How many may come at once.', inputmode: 'numeric', pattern: '[0-9]+', value: burst }),
-  textField('quota', 'Quota', { hint: 'Most lookups that find something, per day or month: 10000/day, 200000/month.', value: quota,
+  !sandbox && textField('quota', 'Quota', { hint: 'Most lookups that find something, per day or month: 10000/day, 200000/month.', value: quota,
     pattern: '[0-9]+/(day|month)', title: 'Such as 10000/day or 200000/month' }),
 ];
 
@@ -92,11 +95,12 @@ async function create(refresh) {
       textField('name', 'Name', { required: true, maxlength: 100,
         hint: 'The system or customer that uses it, such as crm-sync. People who ask who received their data read this name, so choose one that outsiders understand, never the name of a person.' }),
       scopeFields(), selectField('expires', 'Ends after', EXPIRY_CHOICES, { chosen: '90d' }),
+      checkField('sandbox', 'For tests only', { hint: 'The sandbox answers: numbers and addresses are made up and follow from the URL. Nothing about anybody is disclosed, and nothing is counted, so it has no quota. This cannot be changed later.' }),
       h('details', { class: 'foldout' }, h('summary', null, 'Limits'), limitFields()),
     ],
     confirm: 'Create',
-    act: ({ name, expires, rate, burst, quota, ...boxes }) =>
-      post('/tokens', { name, expires, scopes: scopesFrom(boxes), rate, burst: burst && Number(burst), quota }),
+    act: ({ name, sandbox, expires, rate, burst, quota, ...boxes }) =>
+      post('/tokens', { name, sandbox, expires, scopes: scopesFrom(boxes), rate, burst: burst && Number(burst), quota }),
   });
   if (!answer) return;
   await shownToken(answer.result);
@@ -113,7 +117,7 @@ export async function tokens({ query, signal, refresh }) {
     heading('Tokens', button('Create a token', () => create(refresh), { class: 'primary' })),
     table('Tokens', ['Name', 'State', 'May look up', 'Ends', 'Last used', { name: 'Hits', number: true }, 'Limits'], shown.map((token) => [
       [h('a', { href: href(['tokens', token.id]) }, data(token.name)), h('span', { class: 'second-line' }, h('code', null, token.id))],
-      stateBadge(token), scopesOf(token), token.expiresAt ? day(token.expiresAt) : 'never',
+      [stateBadge(token), sandboxBadge(token)], scopesOf(token), token.expiresAt ? day(token.expiresAt) : 'never',
       token.lastUsedAt ? moment(token.lastUsedAt) : 'never', number(token.hits), limits(token),
     ]), { empty: 'There is no live token. Nobody can look anything up until you create one.' }),
     ended > 0 && h('p', null, isAll
@@ -159,7 +163,7 @@ async function rotate(token) {
     title: `Rotate ${token.name}`,
     intro: [
       h('p', null, 'A new token with the same name, scopes and limits is created. The old one stays valid for a while, so that the other system can change over, unless it has ended.'),
-      h('p', null, 'Both share one quota: what is used of it stays used.'),
+      !token.sandbox && h('p', null, 'Both share one quota: what is used of it stays used.'),
     ],
     fields: [selectField('overlap', 'The old token ends',
       [['0s', 'at once'], ['1h', 'in one hour'], ['24h', 'in one day'], ['7d', 'in 7 days']], { chosen: '24h' })],
@@ -205,14 +209,17 @@ export async function token({ params, signal, refresh }) {
       (isLive || !successor) && button('Rotate', () => rotate(found)),
       isLive && button('Revoke', () => revoke(found, refresh), { class: 'danger' })]),
     facts([
-      ['State', stateBadge(found)], ['Id', h('code', null, found.id)], ['May look up', scopesOf(found)],
+      ['State', [stateBadge(found), sandboxBadge(found)]], ['Id', h('code', null, found.id)], ['May look up', scopesOf(found)],
       ['Created', moment(found.createdAt)],
       ['Ends', found.expiresAt ? `${moment(found.expiresAt)} (${distance(found.expiresAt)})` : 'never'],
       ['Revoked', found.revokedAt && moment(found.revokedAt)], ['Last used', found.lastUsedAt ? moment(found.lastUsedAt) : 'never'],
-      ['Hits', counted(found.hits, 'lookup')], ['Limits', limits(found)],
+      ['Hits', found.sandbox ? 'not counted' : counted(found.hits, 'lookup')], ['Limits', limits(found)],
       ['Rotated from', found.rotatedFrom && h('a', { href: href(['tokens', found.rotatedFrom]) }, found.rotatedFrom)],
       ['Rotated to', successor && h('a', { href: href(['tokens', successor.id]) }, successor.id)],
     ]),
-    section('Lookups in the last 30 days', lookupChart(usage.days)),
+    found.sandbox
+      ? section('For tests only', h('p', null, 'The sandbox answers this token: what it receives is made up and follows from the URL, such as ',
+        h('code', null, '…/in/sandbox-hit'), ' or ', h('code', null, '…/in/sandbox-miss'), '. Its lookups are in the journal and not counted. A program that uses it in production finds nobody.'))
+      : section('Lookups in the last 30 days', lookupChart(usage.days)),
   ];
 }
