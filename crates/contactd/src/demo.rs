@@ -9,7 +9,7 @@ use contactd_contract::Operation;
 use contactd_core::{Actor, Cancel, Lifetime, Role, Scopes, TokenSecret, User, unobserved};
 use contactd_import::ReadOptions;
 use contactd_import::{Files, Input, Rejects};
-use contactd_services::{ImportOptions, NewToken, Services};
+use contactd_services::{ImportOptions, NewToken, Services, TokenError};
 
 /// The invented people.
 const PEOPLE: &str = include_str!("../../../fixtures/people.csv");
@@ -61,7 +61,15 @@ impl Demo {
                 rate: None,
                 quota: None,
             };
-            anyhow::Ok(services.tokens.create(&actor, new).await?.announce().await.done.secret)
+            let issued = match services.tokens.create(&actor, new).await {
+                // Of an earlier demo in the same directory. Nobody can read that token any more.
+                Err(TokenError::Taken(id)) => {
+                    let lifetime = Some(Lifetime::For(TOKEN_LIFE));
+                    services.tokens.rotate(&actor, &id, Duration::ZERO, lifetime).await?
+                }
+                issued => issued?,
+            };
+            anyhow::Ok(issued.announce().await.done.secret)
         };
         let (secret, sandbox) = (create("demo", false).await?, create("demo-sandbox", true).await?);
         let profiles = services.health.stats(&actor).await?.profiles;

@@ -89,6 +89,19 @@ fn the_commands_under_use_it_in_the_readme_work() {
 }
 
 #[test]
+fn a_demo_can_be_started_again_in_its_directory() {
+    let site = Site::embedded();
+    let data = site.place("demo");
+    let flags = ["--listen", "127.0.0.1:0", "--data", &data];
+    let mut first = Demo::start(site, &flags);
+    let found = first.run(0);
+    first.stop();
+    let again = Demo::start(first.site, &flags);
+    assert_eq!(again.run(0), found);
+    assert!(again.run(5).contains("x-contactd-sandbox: true"));
+}
+
+#[test]
 fn a_demo_prints_commands_that_work() {
     let site = Site::embedded();
     // A demo does not use the real data directory, wherever that is configured.
