@@ -526,6 +526,8 @@ mod tests {
             let waiting: Vec<_> = (0..20).map(|_| worker.wait(singles)).collect();
             settle().await;
             assert_eq!(worker.admission.before(batches), 2 * (92 + 1 + 1) - 1);
+            // What is measured decides how many are admitted, however long this thread has no core.
+            worker.admission.took(Duration::ZERO);
             worker.end_turn().await;
             assert_eq!(finished(&waiting), 8, "the tokens take turns, lookup by lookup");
             assert_eq!(batch.await.expect("ends"), Ok(8));
