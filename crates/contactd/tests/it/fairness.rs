@@ -1,10 +1,12 @@
 //! No client and no token can keep others out.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::audit::Faulty;
-use crate::fixture::ADA;
-use crate::http::{Connection, Request, profile_body};
+use crate::batch::{batch, item};
+use crate::fixture::{ADA, NOBODY};
+use crate::http::{Connection, Reply, Request, profile_body};
 use crate::service::{PHONE, Service, SetAtEnd, Site, eventually};
 
 /// A lookup whose body has begun and does not go on.
@@ -131,4 +133,88 @@ fn a_token_that_floods_the_service_does_not_fail_the_lookups_of_another_one() {
         }
     });
     assert!(flooded.load(Ordering::Relaxed) > 1_000);
+}
+
+/// How many lookups were answered, and how many refused because there were too many.
+#[derive(Default)]
+struct Answers {
+    answered: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Answers {
+    /// Adds the answer to a request with this many lookups.
+    fn add(&self, reply: &Reply, lookups: usize) {
+        let count = |status: u16| match reply.status {
+            200 => reply.body.matches(&format!("{{\"status\":{status},")).count(),
+            whole => {
+                if whole == status {
+                    lookups
+                } else {
+                    0
+                }
+            }
+        };
+        let (answered, refused) = (count(404), count(503));
+        assert_eq!(answered + refused, lookups, "{reply:?}");
+        self.answered.fetch_add(answered as u64, Ordering::Relaxed);
+        self.refused.fetch_add(refused as u64, Ordering::Relaxed);
+    }
+
+    fn both(&self) -> (u64, u64) {
+        (self.answered.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+}
+
+/// Sends the same requests again and again, one on each connection, while `goes_on` says so.
+fn send_without_pause(
+    service: &Service,
+    requests: &[Vec<u8>],
+    lookups: usize,
+    answers: &Answers,
+    mut goes_on: impl FnMut() -> bool,
+) {
+    let mut connections: Vec<Connection> = requests.iter().map(|_| service.connect()).collect();
+    connections.iter_mut().zip(requests).for_each(|(connection, request)| connection.send(request));
+    while goes_on() {
+        for (connection, request) in connections.iter_mut().zip(requests) {
+            answers.add(&connection.reply(), lookups);
+            connection.send(request);
+        }
+    }
+}
+
+#[test]
+fn a_token_that_sends_only_batches_gets_no_more_than_its_share() {
+    let site = Site::with_people();
+    let (batches, singles) = (site.token(&[]), site.token(&[]));
+    let service = site.serve_with(&["--workers", "1"], "[serve]\ntable_bytes = 0\n");
+    // Ten thousand lookups at a time are more than may wait, however fast the machine is.
+    let of_hundred = |from: usize| {
+        let url = |n| format!("https://linkedin.com/in/nobody-dornwett-{:05}", from * 100 + n);
+        let lookups: Vec<_> = (0..100).map(|n| item("fetchPhoneNumber", &url(n))).collect();
+        batch(&batches, &lookups).bytes()
+    };
+    let hundreds: Vec<_> = (0..100).map(of_hundred).collect();
+    let single = Request::lookup(PHONE, profile_body(NOBODY)).token(&singles).bytes();
+    let (stop, of_batches, of_singles) = (AtomicBool::new(false), Answers::default(), Answers::default());
+    std::thread::scope(|scope| {
+        let stop_at_end = SetAtEnd(&stop);
+        scope.spawn(|| {
+            send_without_pause(&service, &hundreds, 100, &of_batches, || !stop.load(Ordering::Relaxed));
+        });
+        let (mut rounds, latest) = (0..100, Instant::now() + Duration::from_secs(30));
+        let goes_on = || rounds.next().is_some() || (of_batches.both().1 == 0 && Instant::now() < latest);
+        send_without_pause(&service, &vec![single; 64], 1, &of_singles, goes_on);
+        drop(stop_at_end);
+    });
+    let (answered, refused) = of_batches.both();
+    let (answered_singles, refused_singles) = of_singles.both();
+    let shown =
+        format!("{answered} and {refused} in batches, {answered_singles} and {refused_singles} alone");
+    assert!(refused > 0, "there was no overload: {shown}");
+    assert!(refused_singles < answered_singles / 10, "who takes less than their share is served: {shown}");
+    // While this thread has no core, the batches have the worker for themselves, so it may be several times as many. If each batch
+    // counted as one lookup, it would be at least a hundred times as many.
+    assert!(answered < 20 * answered_singles, "{shown}");
 }
