@@ -60,7 +60,7 @@ class Client:
 
 def check(data, clients):
     lines = json.loads(service.contactd(data, "audit", "show", "--json"))
-    found = {(line["requestId"], line["place"]): line for line in lines if "place" in line}
+    found = {(line["requestId"], line["placeInBatch"]): line for line in lines if "placeInBatch" in line}
     hits = 0
     for client in clients:
         for key, status in client.received.items():

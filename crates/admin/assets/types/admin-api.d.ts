@@ -413,7 +413,7 @@ declare namespace Api {
     reason?: string | null;
     profileDigest?: string | null;
     valueDigest?: string | null;
-    place?: number | null;
+    placeInBatch?: number | null;
     repeat?: boolean | null;
     count?: number | null;
     node: string;

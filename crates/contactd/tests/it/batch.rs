@@ -7,6 +7,7 @@ mod kills;
 use serde_json::{Value, json};
 
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, MIRA, NOBODY, many};
+use crate::following::Follower;
 use crate::http::{Reply, Request};
 use crate::service::{PHONE, Service, Site, assert_has};
 
@@ -111,9 +112,9 @@ fn what_a_batch_asks_for_again_is_answered_and_recorded_and_does_not_count() {
     let usage = &site.site.list(&["usage"])[0];
     assert_has(usage, json!({ "hits": 1, "misses": 1 }));
     let events = site.site.events(&[]);
-    let mut lines: Vec<_> = events.iter().filter(|event| event["place"].is_number()).collect();
-    lines.sort_by_key(|line| line["place"].as_u64());
-    let shown = lines.iter().map(|line| (&line["place"], &line["outcome"], &line["repeat"]));
+    let mut lines: Vec<_> = events.iter().filter(|event| event["placeInBatch"].is_number()).collect();
+    lines.sort_by_key(|line| line["placeInBatch"].as_u64());
+    let shown = lines.iter().map(|line| (&line["placeInBatch"], &line["outcome"], &line["repeat"]));
     let shown: Vec<String> =
         shown.map(|(place, outcome, again)| format!("{place} {outcome} {again}")).collect();
     assert_eq!(
@@ -205,4 +206,16 @@ fn a_token_needs_a_scope_for_the_batch_and_for_each_lookup() {
     assert_eq!((reply.status, reply.code().as_str()), (401, "no_authorization_found"));
     let methods = service.send(&Request::get(BATCH));
     assert_eq!((methods.status, methods.header("allow")), (405, Some("POST")));
+}
+
+#[test]
+fn a_follower_of_the_journal_shows_the_place_in_the_batch_and_where_to_go_on() {
+    let (service, token) = Service::with_people();
+    let follower = Follower::start(&service.site, &["--since", "1d"]);
+    assert_eq!(service.send(&batch(&token, &[phone(ADA), phone(NOBODY)])).status, 200);
+    let is_last = |line: &Value| line["placeInBatch"] == 2;
+    follower.wait_for("the second lookup of the batch", is_last);
+    let (lines, _) = follower.end();
+    let last = lines.iter().find(|line| is_last(line)).expect("waited for");
+    assert!(last["place"].is_string(), "{last}");
 }

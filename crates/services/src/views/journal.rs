@@ -50,7 +50,7 @@ pub struct RequestView {
     pub value_digest: Option<String>,
     /// Its place in a batch, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<u32>,
+    pub place_in_batch: Option<u32>,
     /// The same batch asked for the same before: it does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<bool>,
@@ -100,7 +100,7 @@ impl EventView {
         "actor",
         "via",
         "requestId",
-        "place",
+        "placeInBatch",
         "repeat",
         "count",
         "counts",
@@ -158,7 +158,7 @@ impl RequestView {
             reason: record.reason,
             profile_digest: record.profile.map(|(_, digest)| text(digest)),
             value_digest: record.value.map(text),
-            place: record.place,
+            place_in_batch: record.place,
             count: (record.count > 1).then_some(record.count),
             node: record.node,
         }

@@ -72,7 +72,7 @@ fn every_result_that_a_client_received_has_its_line_and_the_quota_is_exact() {
     let outcomes: HashMap<(&str, u64), (&str, bool)> = lines
         .iter()
         .filter_map(|line| {
-            let key = (line["requestId"].as_str()?, line["place"].as_u64()?);
+            let key = (line["requestId"].as_str()?, line["placeInBatch"].as_u64()?);
             Some((key, (line["outcome"].as_str()?, line["repeat"] == true)))
         })
         .collect();
