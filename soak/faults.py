@@ -172,11 +172,11 @@ def beside_a_server(work):
 def lookups_of(admin_port):
     with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/metrics") as answer:
         return sum(int(float(line.rsplit(" ", 1)[1])) for line in answer.read().decode().splitlines()
-                   if line.startswith("contactd_requests_total"))
+                   if line.startswith("contactd_lookups_total"))
 
 
 def enrich(work):
-    """A run that is killed twice has the same output as one that is not. Only lookups in progress at a kill are repeated."""
+    """A run that is killed twice has the same output as one that is not. Only the batches in progress at a kill are repeated."""
     data, tokens = stage.contactd_data(1_000_000)
     port, admin = stage.free_port(), stage.free_port()
     server = subprocess.Popen([stage.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{port}", "--admin-listen",

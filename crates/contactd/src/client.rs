@@ -1,18 +1,28 @@
 //! A client of a running service, using its public API.
 
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+mod answer;
 
+use std::path::Path;
+use std::time::Duration;
+
+use answer::{BatchBody, described, retry_after};
 use anyhow::{Context, bail};
-use contactd_contract::{ErrorCode, Operation, header};
-use contactd_core::{Clock, Kind, SystemClock, TokenHash};
+use contactd_contract::{Operation, header, path};
+use contactd_core::{Kind, TokenHash};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
+pub(crate) use self::answer::LookupAnswer;
 use crate::cli::ServiceArgs;
 use crate::output;
+
+/// The most lookups of a batch, unless the operator has set less.
+pub(crate) const MOST_IN_BATCH: usize = 100;
+
+/// The most connections that are kept open: one for each request of `enrich --concurrency`.
+const MOST_CONNECTIONS: usize = 256;
 
 /// A service and the token for it.
 pub(crate) struct Client {
@@ -21,50 +31,46 @@ pub(crate) struct Client {
     agent: Agent,
 }
 
-/// The answer of the service about one profile.
+#[derive(Serialize)]
+struct Batch<'a> {
+    lookups: Vec<BatchLookup<'a>>,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LookupAnswer {
-    submitted: String,
-    /// The HTTP status.
-    pub(crate) code: u16,
-    /// `ok`, or the service's error code.
-    pub(crate) status: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    phone_number: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    email: Option<String>,
-    /// The canonical form of the URL, also if nothing is on file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) profile_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) message: Option<String>,
-    /// How long to wait before asking again.
-    #[serde(skip)]
-    pub(crate) retry_after: Option<Duration>,
+struct BatchLookup<'a> {
+    operation: &'static str,
+    profile_url: &'a str,
 }
 
-impl LookupAnswer {
-    /// The phone number or the address.
-    pub(crate) fn value(&self) -> Option<&String> {
-        self.phone_number.as_ref().or(self.email.as_ref())
+/// What a batch came to.
+pub(crate) enum BatchReply {
+    /// An answer for each lookup, in order.
+    Answers(Vec<LookupAnswer>),
+    /// The batch was refused as a whole, or the answer is not one to a batch.
+    Refused(LookupAnswer),
+}
+
+/// What came back for a request.
+struct Reply {
+    code: u16,
+    reason: Option<String>,
+    retry_after: Option<Duration>,
+    body: String,
+}
+
+impl Reply {
+    fn into_answer(self, operation: Operation, submitted: &str) -> LookupAnswer {
+        let body = serde_json::from_str(&self.body).unwrap_or_default();
+        LookupAnswer::new(operation, submitted, self.code, body, self.reason, self.retry_after)
     }
-}
 
-/// Parses `Retry-After`: seconds, or the time at which to retry.
-fn retry_after(text: &str) -> Option<Duration> {
-    const LONGEST: u64 = 366 * 86_400;
-    let seconds = match text.parse::<u64>() {
-        Ok(seconds) => seconds,
-        Err(_) => {
-            let then = httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            let now = u64::try_from(SystemClock.now().seconds()).ok()?;
-            then.as_secs().saturating_sub(now)
-        }
-    };
-    Some(Duration::from_secs(seconds.min(LONGEST)))
+    /// The answer to a batch that has no results.
+    fn into_refusal(self) -> LookupAnswer {
+        // A 200 without results is not from contactd, whatever is in it.
+        let body = if self.code == 200 { String::new() } else { self.body };
+        Self { body, ..self }.into_answer(Operation::FetchPhoneNumber, "")
+    }
 }
 
 /// The certificates in a PEM file.
@@ -83,9 +89,11 @@ fn authorities(file: &Path) -> anyhow::Result<RootCerts> {
     Ok(RootCerts::new_with_certs(&certificates))
 }
 
-/// Why a token was refused, from `WWW-Authenticate`.
-fn described(challenge: &str) -> Option<String> {
-    Some(challenge.split_once("error_description=\"")?.1.split_once('"')?.0.to_owned())
+fn operation(kind: Kind) -> Operation {
+    match kind {
+        Kind::Phone => Operation::FetchPhoneNumber,
+        Kind::Email => Operation::FetchPersonalEmail,
+    }
 }
 
 impl Client {
@@ -97,6 +105,8 @@ impl Client {
         let agent = Agent::config_builder()
             .tls_config(TlsConfig::builder().root_certs(roots).build())
             .http_status_as_error(false)
+            .max_idle_connections(MOST_CONNECTIONS)
+            .max_idle_connections_per_host(MOST_CONNECTIONS)
             .timeout_global(Some(Duration::from_secs(30)))
             .build()
             .into();
@@ -111,12 +121,32 @@ impl Client {
 
     /// Sends one lookup, without retries.
     pub(crate) fn ask(&self, kind: Kind, profile_url: &str) -> anyhow::Result<LookupAnswer> {
-        let operation = match kind {
-            Kind::Phone => Operation::FetchPhoneNumber,
-            Kind::Email => Operation::FetchPersonalEmail,
+        let operation = operation(kind);
+        let body = json!({ "profileUrl": profile_url }).to_string();
+        Ok(self.post(operation.path(), body)?.into_answer(operation, profile_url))
+    }
+
+    /// Sends lookups in one request, without retries.
+    pub(crate) fn ask_many(&self, lookups: &[(Kind, &str)]) -> anyhow::Result<BatchReply> {
+        let lookup = |&(kind, profile_url)| BatchLookup { operation: operation(kind).name(), profile_url };
+        let batch = Batch { lookups: lookups.iter().map(lookup).collect() };
+        let reply = self.post(path::BATCH, serde_json::to_string(&batch)?)?;
+        let results = match reply.code {
+            200 => serde_json::from_str::<BatchBody>(&reply.body).ok().map(|body| body.results),
+            _ => None,
         };
-        let url = format!("{}{}", self.base, operation.path());
-        self.post(&url, operation, profile_url).map_err(|error| {
+        Ok(match results.filter(|results| results.len() == lookups.len()) {
+            Some(results) => {
+                let answer = |(result, &(kind, url))| LookupAnswer::in_batch(operation(kind), url, result);
+                BatchReply::Answers(results.into_iter().zip(lookups).map(answer).collect())
+            }
+            None => BatchReply::Refused(reply.into_refusal()),
+        })
+    }
+
+    fn post(&self, path: &str, body: String) -> anyhow::Result<Reply> {
+        let url = format!("{}{path}", self.base);
+        self.try_post(&url, body).map_err(|error| {
             let is_untrusted = format!("{error:#}").contains("invalid peer certificate");
             error.context(match is_untrusted {
                 true => format!(
@@ -128,8 +158,7 @@ impl Client {
         })
     }
 
-    fn post(&self, url: &str, operation: Operation, profile_url: &str) -> anyhow::Result<LookupAnswer> {
-        let body = serde_json::json!({ "profileUrl": profile_url }).to_string();
+    fn try_post(&self, url: &str, body: String) -> anyhow::Result<Reply> {
         let mut response = self
             .agent
             .post(url)
@@ -140,24 +169,6 @@ impl Client {
         let reason = header(header::INVALID_REASON).or_else(|| described(&header("www-authenticate")?));
         let retry_after = header("retry-after").and_then(|text| retry_after(&text));
         let code = response.status().as_u16();
-        let body: Value = serde_json::from_str(&response.body_mut().read_to_string()?).unwrap_or_default();
-        let text = |field: &str| body[field].as_str().map(str::to_owned);
-        let status = match code {
-            200 => "ok".to_owned(),
-            _ => text("status").unwrap_or_else(|| "internal_error".to_owned()),
-        };
-        let message = text("message");
-        let not_on_file = || message.as_deref().and_then(|text| ErrorCode::url_not_on_file(operation, text));
-        Ok(LookupAnswer {
-            submitted: profile_url.to_owned(),
-            code,
-            status,
-            phone_number: text("phoneNumber"),
-            email: text("email"),
-            profile_url: text("profileUrl").or_else(|| not_on_file().map(str::to_owned)),
-            reason,
-            message,
-            retry_after,
-        })
+        Ok(Reply { code, reason, retry_after, body: response.body_mut().read_to_string()? })
     }
 }

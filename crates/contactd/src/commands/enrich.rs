@@ -1,13 +1,15 @@
 //! `contactd enrich`: reads a file and writes the same rows with what the service knows.
 //!
-//! Every distinct URL is looked up once. Each answer is first written to a journal next to the output, so that
-//! an interrupted run continues where it stopped. The output gets its final name when it is complete, and the
-//! journal is then deleted.
+//! Every distinct URL is looked up once. Answers are first written to a journal next to the output, so that
+//! an interrupted run continues where it stopped, and so that they need no memory. The output gets its final
+//! name when it is complete, and the journal is then deleted.
 
 mod asking;
 mod journal;
 mod sheet;
+mod urls;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -25,10 +27,9 @@ use crate::output;
 use crate::progress::{self, ROWS, Working};
 
 /// What is known about one URL and kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LookedUp {
     /// `ok`, `not_found`, or `invalid: ` and a reason.
-    pub(crate) status: String,
+    pub(crate) status: Cow<'static, str>,
     pub(crate) value: Option<String>,
     /// The canonical form of the URL, if the service accepted it.
     pub(crate) canonical: Option<String>,
@@ -39,10 +40,10 @@ pub(crate) struct LookedUp {
 struct Summary {
     rows: u64,
     distinct_urls: u64,
-    /// Requests sent by this run.
+    /// Lookups answered in this run.
     asked: u64,
-    phone: BTreeMap<String, u64>,
-    email: BTreeMap<String, u64>,
+    phone: BTreeMap<Cow<'static, str>, u64>,
+    email: BTreeMap<Cow<'static, str>, u64>,
 }
 
 pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
@@ -58,11 +59,11 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
         output::words(format_args!("{how}"));
     }
     let urls = &sheet.urls;
-    let mut journal = AnswerLog::open(output, args.service.url.trim_end_matches('/'))?;
-    let questions: Vec<Question<'_>> = urls
-        .iter()
+    let mut journal = AnswerLog::open(output, args.service.url.trim_end_matches('/'), urls)?;
+    let questions: Vec<Question> = urls
+        .numbers()
         .flat_map(|url| kinds.iter().map(move |&kind| Question { url, kind }))
-        .filter(|question| journal.looked_up(question.kind, question.url).is_none())
+        .filter(|question| !journal.has(question.url, question.kind))
         .collect();
     let known = urls.len() * kinds.len() - questions.len();
     if known > 0 {
@@ -74,10 +75,10 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     let working = Working::start("asking");
     let mut asked = 0;
     let all = questions.len() as u64;
-    let done = ask_all(&client, &questions, usize::from(args.concurrency), |question, finding| {
-        asked += 1;
+    let done = ask_all(&client, urls, &questions, usize::from(args.concurrency), |answered| {
+        asked += answered.len() as u64;
         working.count("asking", Some((asked, ROWS)), Some(progress::share(asked, all)));
-        journal.add(question.kind, question.url, finding)
+        journal.add(urls, answered)
     });
     drop(working);
     done.with_context(|| {
@@ -86,17 +87,17 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     })?;
 
     let mut summary = Summary { distinct_urls: urls.len() as u64, asked, ..Summary::default() };
+    let mut answers = journal.reader()?;
     let rows = sheet.write(output, &kinds, |kind, url| {
-        let finding = journal.looked_up(kind, url).cloned().unwrap_or(LookedUp {
-            // Only an empty URL has no answer: it was never looked up.
-            status: "invalid: empty".to_owned(),
-            value: None,
-            canonical: None,
-        });
+        let looked_up = urls.number(url).map(|url| answers.looked_up(url, kind)).transpose()?.flatten();
+        // Only an empty URL has no answer: it was never looked up.
+        let looked_up =
+            looked_up.unwrap_or(LookedUp { status: "invalid: empty".into(), value: None, canonical: None });
         let counts = if kind == Kind::Phone { &mut summary.phone } else { &mut summary.email };
-        *counts.entry(finding.status.clone()).or_default() += 1;
-        finding
+        *counts.entry(looked_up.status.clone()).or_default() += 1;
+        Ok(looked_up)
     })?;
+    drop(answers);
     summary.rows = rows;
     journal.remove()?;
     show(&summary, args.json)?;
@@ -108,7 +109,7 @@ fn show(summary: &Summary, json: bool) -> anyhow::Result<()> {
         return output::json(summary);
     }
     for (what, count) in
-        [("rows", summary.rows), ("distinct URLs", summary.distinct_urls), ("requests", summary.asked)]
+        [("rows", summary.rows), ("distinct URLs", summary.distinct_urls), ("lookups", summary.asked)]
     {
         output::data(format_args!("{what:<32}{count:>10}"))?;
     }

@@ -10,6 +10,7 @@ use contactd_core::{DiskBudget, Kind};
 use contactd_import::{FileError, Format, InputRead, ReadOptions, Table, TableColumn};
 
 use super::LookedUp;
+use super::urls::Urls;
 use crate::cli::EnrichArgs;
 use crate::unfinished;
 
@@ -21,8 +22,8 @@ pub(crate) struct Sheet {
     table: Table,
     /// The column with the profile URLs.
     column: TableColumn,
-    /// Every URL once, in the order of the file, without empty ones.
-    pub(crate) urls: Vec<String>,
+    /// Without empty ones.
+    pub(crate) urls: Urls,
     /// The names that columns have, in lower case.
     taken: HashSet<String>,
 }
@@ -47,11 +48,11 @@ impl Sheet {
         let column = table.column(&args.column).map_err(|error| advised(&error))?;
         let lower = |names: Vec<String>| names.into_iter().map(|name| name.to_lowercase());
         let mut taken: HashSet<String> = lower(table.names().unwrap_or_default()).collect();
-        let (mut seen, mut urls) = (HashSet::new(), Vec::new());
+        let mut urls = Urls::default();
         while let Some(row) = table.next_row()? {
             let url = column.text(&row);
-            if !url.is_empty() && seen.insert(url.clone()) {
-                urls.push(url);
+            if !url.is_empty() {
+                urls.add(&url).context("there are too many URLs; split the file")?;
             }
             taken.extend(lower(row.field_names()));
         }
@@ -68,7 +69,7 @@ impl Sheet {
         &self,
         output: &Path,
         kinds: &[Kind],
-        find: impl FnMut(Kind, &str) -> LookedUp,
+        find: impl FnMut(Kind, &str) -> anyhow::Result<LookedUp>,
     ) -> anyhow::Result<u64> {
         let unfinished = unfinished::name(output);
         let what = || format!("cannot write {}", output.display());
@@ -87,7 +88,7 @@ impl Sheet {
         file: File,
         format: Option<Format>,
         kinds: &[Kind],
-        mut find: impl FnMut(Kind, &str) -> LookedUp,
+        mut find: impl FnMut(Kind, &str) -> anyhow::Result<LookedUp>,
     ) -> anyhow::Result<u64> {
         let mut added = vec![self.free_name("canonicalUrl", "contactdCanonicalUrl")];
         added.extend(kinds.iter().flat_map(|&kind| self.column_names(kind)));
@@ -96,7 +97,8 @@ impl Sheet {
         let mut rows = 0;
         while let Some(row) = table.next_row()? {
             let url = self.column.text(&row);
-            let found: Vec<LookedUp> = kinds.iter().map(|&kind| find(kind, &url)).collect();
+            let found: Vec<LookedUp> =
+                kinds.iter().map(|&kind| find(kind, &url)).collect::<anyhow::Result<_>>()?;
             let canonical = found.iter().find_map(|found| found.canonical.as_deref()).unwrap_or_default();
             let values =
                 found.iter().flat_map(|found| [found.value.as_deref().unwrap_or_default(), &found.status]);
