@@ -182,7 +182,7 @@ def required(fields: dict[str, Any]) -> set[str]:
         return MARKS[fields["mark"]]
     if "actor" in fields:
         return {"entry", "via", "operation", "outcome"}
-    if fields.get("via", "sandbox") != "sandbox":
+    if fields.get("via", "mcp") not in {"sandbox", "mcp"}:
         raise ValueError("a request comes in no other way")
     return {"token", "operation", "outcome", "count" if "count" in fields else "requestId"}
 

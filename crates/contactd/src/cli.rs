@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser as _;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Span};
+use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Scope, Span};
 use contactd_server::{BasePath, PublicUrl};
 use contactd_services::{defaults, parse_source};
 
@@ -24,7 +24,7 @@ pub(crate) use people::{
     AuditCommand, AuditProofArgs, AuditShowArgs, AuditVerifyArgs, EraseArgs, SubjectArgs, SubjectReportArgs,
     SuppressArgs, SweepArgs, UsageArgs,
 };
-use values::parse_kind;
+use values::{parse_kind, parse_scope};
 
 /// The contact lookup service that teams run themselves.
 ///
@@ -338,7 +338,8 @@ pub(crate) enum TokenCommand {
     /// Create a token and print it; it is shown only once
     #[command(after_help = "Examples:\n  contactd token create crm > token\n  \
         contactd token create ats --scope phone --expires 30d --rate 50/s --quota 10000/day\n  \
-        contactd token create ats-tests --sandbox")]
+        contactd token create ats-tests --sandbox\n  \
+        contactd token create assistant --scope mcp --scope phone --quota 100/day")]
     Create(TokenCreateArgs),
     /// List tokens, without their secret values
     #[command(after_help = "Example:\n  contactd token list --json")]
@@ -363,9 +364,10 @@ pub(crate) struct TokenCreateArgs {
     /// A name that no other token has or had: the system that uses it, not a person. Metrics and reports show it
     #[arg(value_parser = parse_source)]
     pub(crate) name: String,
-    /// What the token may look up: phone or email; give it twice for both [default: both]
-    #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
-    pub(crate) scope: Vec<Kind>,
+    /// What the token may look up: phone or email; give it twice for both [default: both]. Besides, mcp for an agent, which needs
+    /// --quota
+    #[arg(long, value_name = "SCOPE", value_parser = parse_scope)]
+    pub(crate) scope: Vec<Scope>,
     /// For tests: the token begins with ctd_test_, and its answers are made up and follow from the profile URL
     #[arg(long, conflicts_with = "quota")]
     pub(crate) sandbox: bool,
@@ -398,9 +400,10 @@ pub(crate) struct WhichToken {
 pub(crate) struct TokenUpdateArgs {
     #[command(flatten)]
     pub(crate) which: WhichToken,
-    /// What the token may look up from now on: phone or email; give it twice for both
-    #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
-    pub(crate) scope: Vec<Kind>,
+    /// What the token may look up from now on: phone or email; give it twice for both. Besides, mcp for an agent, which needs a
+    /// quota
+    #[arg(long, value_name = "SCOPE", value_parser = parse_scope)]
+    pub(crate) scope: Vec<Scope>,
     /// How long the token is valid from now on: a number and s, m, h, d or w, or never
     #[arg(long, value_name = "SPAN")]
     pub(crate) expires: Option<Lifetime>,

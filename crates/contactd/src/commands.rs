@@ -52,8 +52,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Doctor(args) => doctor::run(everywhere, args.json).await,
             Command::Serve(args) => serve::run(everywhere, &args).await,
             Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),
-            Command::Token(command @ TokenCommand::Create(_)) => {
-                token::run(&open_or_make().await?, command).await
+            Command::Token(TokenCommand::Create(args)) => {
+                let new = token::asked(&args)?;
+                token::create(&open_or_make().await?, new, args.json).await
             }
             Command::Token(command) => token::run(&open().await?, command).await,
             Command::User(command @ UserCommand::Create(_)) => {

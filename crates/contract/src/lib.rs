@@ -36,6 +36,8 @@ pub mod header {
 pub mod path {
     /// Several lookups in one request.
     pub const BATCH: &str = "/api/batch";
+    /// The Model Context Protocol, for agents.
+    pub const MCP: &str = "/mcp";
     /// The OpenAPI document of the two operations as JSON.
     pub const OPENAPI_JSON: &str = "/openapi.json";
     /// The same as YAML.

@@ -10,6 +10,7 @@ mod leases;
 mod limit;
 mod meter;
 mod name;
+mod scopes;
 mod token;
 mod token_metrics;
 mod token_update;
@@ -26,7 +27,8 @@ pub use leased_quota::{HeldUnits, LeasedQuota, LeasedUnits};
 pub use leases::QuotaLeases;
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
 pub use name::{MOST_NAME_CHARS, NameError, is_name, looks_like, new_name};
-pub use token::{Scopes, Token, TokenHash, TokenSecret};
+pub use scopes::{Scope, ScopeFault, Scopes};
+pub use token::{Token, TokenHash, TokenSecret};
 pub use token_metrics::quota_families;
 pub use token_update::{TokenUpdate, UpdatedToken};
 

@@ -19,7 +19,7 @@
 //! - **token**: the secret that a client sends with a request ([`TokenSecret`]). The store keeps only its hash
 //!   ([`TokenHash`]) and a record about it ([`Token`]).
 //! - **caller**: the client, once its token has been recognised ([`Caller`]).
-//! - **scope**: a kind of detail that a token may look up ([`Scopes`]).
+//! - **scope**: what a token may do: look up a kind of detail, or use the Model Context Protocol ([`Scopes`]).
 //! - **rate**: how often a token may send requests ([`Rate`]). **quota**: how many hits it may have in a day or
 //!   month ([`Quota`]).
 //! - **family**: a token and those that were made from it by rotation. They share one quota.

@@ -252,7 +252,7 @@ impl<'a, D: LocalRead> Answering<'a, D> {
                         true => {
                             let code = results.push_again(reference, before);
                             let outcome = Outcome::of_answer(Some(self.asker.caller), code);
-                            self.app.metrics.record_in_batch(operation, outcome);
+                            self.app.metrics.record_inside(operation, outcome);
                             continue;
                         }
                         false => Some(Refusal::Unrecorded),
@@ -261,7 +261,7 @@ impl<'a, D: LocalRead> Answering<'a, D> {
                 State::Refused(refusal, _) => Some(refusal),
             };
             let outcome = Outcome::of(Some(self.asker.caller), refused.as_ref());
-            self.app.metrics.record_in_batch(operation, outcome);
+            self.app.metrics.record_inside(operation, outcome);
             if outcome.is_refusal() {
                 self.asker.caller.count_refused();
             }

@@ -110,6 +110,23 @@ impl<'a, S: Stream> Body<'a, S> {
         })
     }
 
+    /// Waits for the rest of a body that the client sends by itself, but not longer than `timeout`. Reading can go on afterwards.
+    pub(crate) async fn wait(&mut self, limit: usize, timeout: Duration) {
+        // What is read of chunks is lost if reading is given up.
+        if self.declared_len().is_some() && !self.expects_continue {
+            let _ = tokio::time::timeout(timeout, self.find_end(limit)).await;
+        }
+    }
+
+    /// The whole body, if its end was found.
+    pub(crate) fn received(&self) -> Option<&[u8]> {
+        match (self.framing, self.end) {
+            (_, End::NotFound) => None,
+            (Framing::Length(_), End::Arrived(len)) => self.arrived.get(..len),
+            _ => Some(&self.joined),
+        }
+    }
+
     /// The body, if all of it arrived with the head and it is within the limit.
     fn whole(&mut self, limit: usize) -> Option<&'a [u8]> {
         let length = usize::try_from(self.declared_len()?).ok().filter(|&length| length <= limit)?;

@@ -13,6 +13,9 @@ use crate::route::Route;
 /// The request headers that a page may send.
 const REQUEST_HEADERS: &str = "authorization, content-type, x-request-id";
 
+/// Those that it may send to `/mcp` besides.
+const MCP_REQUEST_HEADERS: &str = "mcp-protocol-version, mcp-method, mcp-name";
+
 /// The answer headers that a page may read, besides those that every page may read.
 const EXPOSED: &str = "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, X-Contactd-Sandbox";
 
@@ -62,5 +65,8 @@ pub(crate) fn is_preflight(head: &Head<'_>) -> bool {
 pub(crate) fn preflight(route: Route) -> Answer {
     let mut answer = answer::without_body(StatusCode::NO_CONTENT);
     answer.add_header("access-control-allow-methods", route.methods());
+    if route == Route::Mcp {
+        answer.add_header("access-control-allow-headers", MCP_REQUEST_HEADERS);
+    }
     answer
 }

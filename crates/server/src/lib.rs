@@ -27,6 +27,7 @@ pub mod fuzzing;
 mod head;
 mod health;
 mod lookup;
+mod mcp;
 mod metrics;
 mod notify;
 mod open_files;

@@ -73,7 +73,7 @@ impl Outcome {
     }
 }
 
-const OPERATIONS: [&str; 4] = ["phone", "email", "batch", "other"];
+const OPERATIONS: [&str; 5] = ["phone", "email", "batch", "mcp", "other"];
 
 /// How many of them, from the first, are lookups.
 const LOOKUPS: usize = 2;
@@ -89,7 +89,8 @@ fn operation_index(route: Option<Route>) -> usize {
     match route {
         Some(Route::Fetch(operation)) => lookup_index(operation),
         Some(Route::Batch) => 2,
-        _ => 3,
+        Some(Route::Mcp) => 3,
+        _ => 4,
     }
 }
 
@@ -113,7 +114,8 @@ pub(crate) struct Metrics {
     started_at: Timestamp,
     gave_way: AtomicU64,
     requests: [[AtomicU64; Outcome::NAMES]; OPERATIONS.len()],
-    in_batches: [[AtomicU64; Outcome::NAMES]; LOOKUPS],
+    /// Lookups of batches, and of agents.
+    inside: [[AtomicU64; Outcome::NAMES]; LOOKUPS],
     latency: [Latency; OPERATIONS.len()],
 }
 
@@ -123,7 +125,7 @@ impl Metrics {
             started_at,
             gave_way: AtomicU64::new(0),
             requests: Default::default(),
-            in_batches: Default::default(),
+            inside: Default::default(),
             latency: Default::default(),
         }
     }
@@ -133,9 +135,9 @@ impl Metrics {
         self.gave_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a lookup of a batch.
-    pub(crate) fn record_in_batch(&self, operation: Operation, outcome: Outcome) {
-        self.in_batches[lookup_index(operation)][outcome.index()].fetch_add(1, Ordering::Relaxed);
+    /// Counts a lookup of a batch or of an agent.
+    pub(crate) fn record_inside(&self, operation: Operation, outcome: Outcome) {
+        self.inside[lookup_index(operation)][outcome.index()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one request.
@@ -203,10 +205,10 @@ fn requests(metrics: &Metrics) -> Family {
 }
 
 fn lookups(metrics: &Metrics) -> Family {
-    let what = "Lookups by operation and outcome, single ones and those of batches.";
+    let what = "Lookups by operation and outcome: single ones, those of batches and those of agents.";
     let family = Family::new("contactd_lookups_total", MetricKind::Counter, what);
     by_outcome(family, &OPERATIONS[..LOOKUPS], |operation, outcome| {
-        load(&metrics.requests[operation][outcome]) + load(&metrics.in_batches[operation][outcome])
+        load(&metrics.requests[operation][outcome]) + load(&metrics.inside[operation][outcome])
     })
 }
 

@@ -9,6 +9,7 @@ use http::StatusCode;
 
 use crate::admission::Overloaded;
 use crate::answer::{self, Answer};
+use crate::mcp;
 
 /// Seconds after which a client may retry when the service is unavailable.
 const OVERLOAD_RETRY: u64 = 1;
@@ -19,6 +20,10 @@ pub(crate) enum Refusal {
     BadRequest,
     /// The request line and headers are over the limit.
     HeadTooLarge,
+    /// A page of this origin may not talk to `/mcp`.
+    ForeignOrigin,
+    /// A message to `/mcp`.
+    Mcp(Box<mcp::Fault>),
     NotFound,
     MethodNotAllowed {
         allow: &'static str,
@@ -84,7 +89,9 @@ impl Refusal {
     // No `_` arm: a new variant must choose its code before this compiles.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::BadRequest | Self::HeadTooLarge => ErrorCode::BadRequest,
+            Self::BadRequest | Self::HeadTooLarge | Self::ForeignOrigin | Self::Mcp(_) => {
+                ErrorCode::BadRequest
+            }
             Self::NotFound => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TooLarge => ErrorCode::RequestTooLarge,
@@ -144,28 +151,34 @@ impl Refusal {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::ForeignOrigin => StatusCode::FORBIDDEN,
+            Self::Mcp(fault) => fault.status,
             _ => StatusCode::from_u16(self.code().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
     pub(crate) fn body(&self) -> Vec<u8> {
-        let code = self.code();
-        let message = match self {
+        let message = self.message();
+        match self.code().status() {
+            Some(status) => answer::body(&Error { status: status.into(), message }),
+            None => answer::body(&InternalError { message }),
+        }
+    }
+
+    pub(crate) fn message(&self) -> Cow<'_, str> {
+        match self {
             Self::InvalidProfileUrl { message, .. } | Self::InvalidBatch { message } => message.into(),
             Self::NotOnFile { operation, profile } => {
                 ErrorCode::not_on_file(*operation, profile.as_str()).into()
             }
             Self::Encoded => ErrorCode::ENCODED_BODY.into(),
             Self::HeadTooLarge => "The request line and headers are too large.".into(),
-            _ => code.message().into(),
-        };
-        match code.status() {
-            Some(status) => answer::body(&Error { status: status.into(), message }),
-            None => answer::body(&InternalError { message }),
+            Self::ForeignOrigin => "Pages of this origin are not allowed here.".into(),
+            _ => self.code().message().into(),
         }
     }
 
-    fn header(&self) -> Option<(&'static str, Cow<'static, str>)> {
+    pub(crate) fn header(&self) -> Option<(&'static str, Cow<'static, str>)> {
         Some(match self {
             Self::MethodNotAllowed { allow } => ("allow", (*allow).into()),
             Self::Unauthorized(why) => ("www-authenticate", why.challenge()),
@@ -197,9 +210,9 @@ impl Refusal {
     }
 
     /// Why a `profileUrl` was refused.
-    pub(crate) fn reason(&self) -> Option<&'static str> {
+    pub(crate) fn reason(&self) -> Option<InvalidReason> {
         match self {
-            Self::InvalidProfileUrl { reason, .. } => Some(reason.code),
+            Self::InvalidProfileUrl { reason, .. } => Some(*reason),
             _ => None,
         }
     }

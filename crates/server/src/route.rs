@@ -19,6 +19,7 @@ pub(crate) enum Version {
 pub(crate) enum Route {
     Fetch(Operation),
     Batch,
+    Mcp,
     Root,
     Healthz,
     Readyz,
@@ -38,6 +39,7 @@ impl Route {
                 Self::Fetch(Operation::FetchPersonalEmail)
             }
             path::BATCH => Self::Batch,
+            path::MCP => Self::Mcp,
             path::ROOT => Self::Root,
             // The base path without a slash at the end.
             "" if !base_path.is_empty() => Self::Root,
@@ -59,6 +61,7 @@ impl Route {
         match self {
             Self::Fetch(operation) => Some(Asked::Detail(kind(operation))),
             Self::Batch => Some(Asked::Batch),
+            Self::Mcp => Some(Asked::Mcp),
             _ => None,
         }
     }
@@ -73,7 +76,7 @@ impl Route {
 
     pub(crate) fn check_method(self, method: &str) -> Result<(), Refusal> {
         let allowed = match self {
-            Self::Fetch(_) | Self::Batch => method == "POST",
+            Self::Fetch(_) | Self::Batch | Self::Mcp => method == "POST",
             _ => matches!(method, "GET" | "HEAD"),
         };
         if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow: self.methods() }) }
@@ -82,7 +85,7 @@ impl Route {
     /// The methods of this route, as a header lists them.
     pub(crate) const fn methods(self) -> &'static str {
         match self {
-            Self::Fetch(_) | Self::Batch => "POST",
+            Self::Fetch(_) | Self::Batch | Self::Mcp => "POST",
             _ => "GET, HEAD",
         }
     }

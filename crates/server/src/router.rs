@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use contactd_contract::{ErrorCode, header};
-use contactd_core::Request;
 use contactd_core::store::LocalRead;
+use contactd_core::{Request, RequestVia};
 use futures_util::FutureExt;
 
 use crate::answer::{Answer, Envelope};
@@ -23,7 +23,7 @@ use crate::route::Route;
 use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
-use crate::{App, access, batch, cors, docs, fetch, health};
+use crate::{App, access, batch, cors, docs, fetch, health, mcp};
 
 /// An answer that is ready but not yet written.
 pub(crate) struct Answered {
@@ -59,7 +59,8 @@ pub(crate) async fn handle<D: LocalRead>(
     let own = (!id.is_recordable()).then(|| RequestId::new(now, &mut own_text));
     let given_id = own.map(|_| app.lookups.id_digest(id.as_str()));
     let recorded = own.unwrap_or(id);
-    let request = Request { id: recorded.as_str(), given_id, at: now, place: None };
+    let via = (route == Some(Route::Mcp)).then_some(RequestVia::Mcp);
+    let request = Request { id: recorded.as_str(), given_id, at: now, via, place: None };
     let mut recorder =
         Recorder { configured, client, caller: None, profile: None, is_recorded: false, turn, started };
 
@@ -83,7 +84,10 @@ pub(crate) async fn handle<D: LocalRead>(
     let outcome = Outcome::of(caller.as_ref(), refusal);
     app.metrics.record(route, outcome, started.elapsed());
 
-    let mut answer = answered.unwrap_or_else(|refusal| refusal.answer());
+    let mut answer = answered.unwrap_or_else(|refusal| match route {
+        Some(Route::Mcp) => mcp::refused(&refusal, body.received()),
+        _ => refusal.answer(),
+    });
     if let Some(caller) = &caller {
         if outcome.is_refusal() {
             caller.count_refused();
@@ -169,6 +173,7 @@ async fn answer<D: LocalRead>(
         }
         // On the heap, so that no connection keeps room for it.
         Route::Batch => return Box::pin(batch::batch(app, head, body, request, recorder)).await,
+        Route::Mcp => return Box::pin(mcp::mcp(app, head, body, request, recorder)).await,
         Route::Root => docs::redirect(app),
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),

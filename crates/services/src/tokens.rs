@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use contactd_core::store::{AuditUsage, Machine, StoreError};
 use contactd_core::{
-    Actor, AdminEntry, Affected, Lifetime, NameError, Quota, Rate, Scopes, Timestamp, Token, TokenSecret,
-    TokenUpdate, UpdatedToken, new_name,
+    Actor, AdminEntry, Affected, Lifetime, NameError, Quota, Rate, ScopeFault, Scopes, Timestamp, Token,
+    TokenSecret, TokenUpdate, UpdatedToken, new_name,
 };
 
 use crate::Parts;
@@ -23,7 +23,7 @@ pub struct TokenIssuer {
 pub struct NewToken {
     /// Who it is for.
     pub name: String,
-    /// What it may look up.
+    /// What it may do.
     pub scopes: Scopes,
     /// Whether the sandbox answers it. It then has a rate in any case, and no quota.
     pub sandbox: bool,
@@ -87,6 +87,9 @@ pub enum TokenError {
         "nothing was changed: a token of the sandbox has no quota, because nothing that it receives counts; leave out --quota"
     )]
     QuotaInSandbox,
+    /// It cannot have these scopes.
+    #[error(transparent)]
+    Scopes(#[from] ScopeFault),
     /// The system provides no random numbers.
     #[error("no randomness from the system: {0}")]
     Random(#[from] getrandom::Error),
@@ -117,6 +120,7 @@ impl TokenIssuer {
             quota: new.quota,
             ..Token::new(name, now)?
         };
+        token.check_scopes()?;
         let secret = secret_of(&token)?;
         let about = entry.clone().about(&token.id);
         if let Some(namesake) = self.parts.store.create_token(&secret.hash(), &token, Some(&about)).await? {
@@ -159,6 +163,10 @@ impl TokenIssuer {
             self.parts.note_failure(&entry).await;
             return Err(TokenError::Ended(token.id));
         }
+        if let Err(fault) = self.check_scopes(&token, update, now).await? {
+            self.parts.note_failure(&entry).await;
+            return Err(fault.into());
+        }
         if update.burst.is_some() && update.apply(&token, now).rate.is_none() {
             self.parts.note_failure(&entry).await;
             return Err(TokenError::NoRate(token.id));
@@ -170,6 +178,26 @@ impl TokenIssuer {
         let updated = self.parts.store.update_token(&token.id, update, now, Some(&entry)).await?;
         let updated = updated.ok_or(TokenError::Ended(token.id))?;
         Ok(self.parts.announce(updated, Affected::Access, &[&entry.entry]).await)
+    }
+
+    /// Whether the token, and those that share its quota, can have their scopes after an update.
+    async fn check_scopes(
+        &self,
+        token: &Token,
+        update: &TokenUpdate,
+        now: Timestamp,
+    ) -> Result<Result<(), ScopeFault>, StoreError> {
+        let after = update.apply(token, now);
+        let mut checked = after.check_scopes();
+        if update.quota.is_some() {
+            let is_sharing = |other: &Token| other.family == token.family && other.id != token.id;
+            for (_, other) in self.parts.store.list_tokens().await? {
+                if other.is_live(now) && is_sharing(&other) {
+                    checked = checked.and(Token { quota: after.quota, ..other }.check_scopes());
+                }
+            }
+        }
+        Ok(checked)
     }
 
     /// Creates a token in place of another one, which stays valid for `overlap` at most, or has ended already. They are one family:

@@ -109,7 +109,7 @@ declare namespace Api {
     id: string;
     name: string;
     rotatedFrom?: string | null;
-    scopes: KindName[];
+    scopes: ScopeName[];
     sandbox: boolean;
     createdAt: string;
     expiresAt?: string | null;
@@ -122,13 +122,13 @@ declare namespace Api {
     quotaUsed?: number | null;
     state: TokenState;
   };
-  type KindName = 'phone' | 'email';
+  type ScopeName = 'phone' | 'email' | 'mcp';
   type TokenState = 'live' | 'expired' | 'revoked';
   type TokenWithSecret = {
     id: string;
     name: string;
     rotatedFrom?: string | null;
-    scopes: KindName[];
+    scopes: ScopeName[];
     sandbox: boolean;
     createdAt: string;
     expiresAt?: string | null;
@@ -146,7 +146,7 @@ declare namespace Api {
   };
   type LookupTokenToCreate = {
     name: string;
-    scopes?: KindName[] | null;
+    scopes?: ScopeName[] | null;
     sandbox?: boolean;
     expires?: string | null;
     rate?: string | null;
@@ -157,7 +157,7 @@ declare namespace Api {
     id: string;
     name: string;
     rotatedFrom?: string | null;
-    scopes: KindName[];
+    scopes: ScopeName[];
     sandbox: boolean;
     createdAt: string;
     expiresAt?: string | null;
@@ -173,7 +173,7 @@ declare namespace Api {
     isOnRecord: boolean;
   };
   type TokenChange = {
-    scopes?: KindName[] | null;
+    scopes?: ScopeName[] | null;
     expires?: string | null;
     rate?: string | null;
     burst?: number | null;
@@ -227,6 +227,7 @@ declare namespace Api {
     isSuppressed: boolean;
     keptForUndoUntil?: string | null;
   };
+  type KindName = 'phone' | 'email';
   type LabelName = 'personal' | 'work';
   type RecipientShown = {
     token: string;

@@ -194,6 +194,7 @@ impl From<TokenError> for Refusal {
             TokenError::QuotaInSandbox => Self::invalid(
                 "A token of the sandbox has no quota, because nothing that it receives counts. Leave out the quota.",
             ),
+            TokenError::Scopes(fault) => Self::invalid(sentence(&fault.to_string())),
             TokenError::Store(error) => error.into(),
             error @ TokenError::Random(_) => {
                 tracing::error!(target: "contactd::admin", %error, "a token could not be created");

@@ -1,6 +1,6 @@
 //! Parsers for values on the command line, and their error messages.
 
-use contactd_core::{Kind, Label, RootKey, Timestamp};
+use contactd_core::{Kind, Label, RootKey, Scope, Timestamp};
 use contactd_import::{Encoding, Field, field_names};
 
 pub(super) fn parse_delimiter(text: &str) -> Result<u8, String> {
@@ -23,6 +23,10 @@ pub(super) fn parse_import(text: &str) -> Result<i64, String> {
 
 pub(super) fn parse_kind(text: &str) -> Result<Kind, String> {
     Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "use phone or email".to_owned())
+}
+
+pub(super) fn parse_scope(text: &str) -> Result<Scope, String> {
+    Scope::named(text).ok_or_else(|| format!("use {}", Scope::ALL.map(Scope::name).join(", ")))
 }
 
 pub(super) fn parse_label(text: &str) -> Result<Label, String> {

@@ -4,7 +4,7 @@ mod shown;
 
 use std::process::ExitCode;
 
-use contactd_core::{Kind, Rate, Scopes, TokenUpdate};
+use contactd_core::{Rate, Scope, ScopeFault, Scopes, TokenUpdate};
 use contactd_services::Committed;
 use contactd_services::views::ListedToken;
 use contactd_services::{IssuedToken, NewToken, TokenError};
@@ -17,7 +17,7 @@ use crate::output;
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Result<ExitCode> {
     match command {
-        TokenCommand::Create(args) => create(context, &args).await?,
+        TokenCommand::Create(args) => return create(context, asked(&args)?, args.json).await,
         TokenCommand::List(args) => list(context, args.json).await?,
         TokenCommand::Update(args) => update(context, &args).await?,
         TokenCommand::Revoke(which) => revoke(context, &which.token).await?,
@@ -26,22 +26,35 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Res
     Ok(ExitCode::SUCCESS)
 }
 
-async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()> {
-    let new = NewToken {
+/// The token that the flags ask for. Nothing is opened or made before it is clear that they fit.
+pub(crate) fn asked(args: &TokenCreateArgs) -> anyhow::Result<NewToken> {
+    let scopes = scopes(&args.scope).unwrap_or(Scopes::ALL);
+    scopes.check(args.quota.is_some() || args.sandbox).map_err(|fault| {
+        Misuse(match fault {
+            ScopeFault::McpWithoutQuota => {
+                format!("{fault}, such as --quota 100/day: an agent decides by itself how often it asks")
+            }
+            ScopeFault::McpAlone => format!("{fault}: add --scope phone or --scope email"),
+        })
+    })?;
+    Ok(NewToken {
         name: args.name.clone(),
-        scopes: scopes(&args.scope).unwrap_or(Scopes::ALL),
+        scopes,
         sandbox: args.sandbox,
         lifetime: args.expires,
         rate: args.rate.map(|rate| Rate { burst: args.burst.unwrap_or(rate.burst), ..rate }),
         quota: args.quota,
-    };
-    show_new(context, context.services.tokens.create(&context.actor, new).await?, args.json).await
+    })
+}
+
+pub(crate) async fn create(context: &Context, new: NewToken, json: bool) -> anyhow::Result<ExitCode> {
+    show_new(context, context.services.tokens.create(&context.actor, new).await?, json).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The scopes that were named; `None` if none were.
-fn scopes(kinds: &[Kind]) -> Option<Scopes> {
-    let named = Scopes { phone: kinds.contains(&Kind::Phone), email: kinds.contains(&Kind::Email) };
-    (!kinds.is_empty()).then_some(named)
+fn scopes(named: &[Scope]) -> Option<Scopes> {
+    (!named.is_empty()).then(|| Scopes::of(named))
 }
 
 /// Prints only the token to stdout, and everything else to stderr.

@@ -54,6 +54,7 @@ mod index_of_nodes;
 mod leftovers;
 mod limits;
 mod load;
+mod mcp;
 mod messy;
 mod migrate;
 mod moved;

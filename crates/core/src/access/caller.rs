@@ -119,6 +119,11 @@ impl Caller {
         self.0.token.scopes.allow(kind)
     }
 
+    /// Whether the token is for agents. One that has lost its quota is not any more.
+    pub fn may_use_mcp(&self) -> bool {
+        self.0.token.scopes.mcp && self.0.token.check_scopes().is_ok()
+    }
+
     /// Charges one request to the rate limit, and checks that the quota is not used up.
     pub fn take(&self, now: Timestamp) -> Result<(), LimitExceeded> {
         self.take_rate(now)?;

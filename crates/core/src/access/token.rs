@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Kind, Lifetime, Quota, Rate, Timestamp};
+use crate::{Lifetime, Quota, Rate, ScopeFault, Scopes, Timestamp};
 
 const PREFIX: &str = "ctd_";
 /// As long as the other one.
@@ -160,38 +160,6 @@ pub(crate) fn push_random_of(
     Ok(())
 }
 
-/// What a token may look up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scopes {
-    /// Phone numbers.
-    pub phone: bool,
-    /// E-mail addresses.
-    pub email: bool,
-}
-
-impl Scopes {
-    /// All scopes.
-    pub const ALL: Self = Self { phone: true, email: true };
-
-    /// Whether `kind` may be looked up.
-    pub const fn allow(self, kind: Kind) -> bool {
-        match kind {
-            Kind::Phone => self.phone,
-            Kind::Email => self.email,
-        }
-    }
-
-    /// What both allow.
-    pub const fn and(self, other: Self) -> Self {
-        Self { phone: self.phone && other.phone, email: self.email && other.email }
-    }
-
-    /// The names of what may be looked up.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Kind::ALL.into_iter().filter(move |&kind| self.allow(kind)).map(Kind::name)
-    }
-}
-
 /// The record of a token, without its secret. Its JSON is what an engine stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
@@ -204,7 +172,7 @@ pub struct Token {
     pub family: String,
     /// The id of the token that it was made from by rotation.
     pub rotated_from: Option<String>,
-    /// What it may look up.
+    /// What it may do.
     pub scopes: Scopes,
     /// It is answered by the sandbox, which makes answers up: it discloses nothing, has no quota and is not counted. All tokens of
     /// a family are of the sandbox, or none is.
@@ -231,7 +199,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Creates the record of a new token: all scopes, no expiry, no limits.
+    /// Creates the record of a new token: for details of every kind, no expiry, no limits.
     pub fn new(name: &str, created_at: Timestamp) -> Result<Self, getrandom::Error> {
         let id = random_id("tok_")?;
         Ok(Self {
@@ -264,6 +232,11 @@ impl Token {
             expires_at: if self.revoked_at.is_none() { expires_at } else { self.expires_at },
             ..self.clone()
         }
+    }
+
+    /// Whether it can have its scopes.
+    pub fn check_scopes(&self) -> Result<(), ScopeFault> {
+        self.scopes.check(self.quota.is_some() || self.sandbox)
     }
 
     /// Whether the token is accepted at `now`.

@@ -5,7 +5,7 @@ use crate::{Lifetime, OrNone, Quota, Rate, Scopes, Timestamp, Token};
 /// What to change about a token. `None` leaves it as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenUpdate {
-    /// What it may look up.
+    /// What it may do.
     pub scopes: Option<Scopes>,
     /// How long it is valid from now on.
     pub lifetime: Option<Lifetime>,

@@ -46,17 +46,20 @@ pub enum Asked {
     Detail(Kind),
     /// Several lookups. Each has a line of its own, unless the batch was refused as a whole.
     Batch,
+    /// Something of the Model Context Protocol that is no lookup. It has a line only if it was refused.
+    Mcp,
 }
 
 impl Asked {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Detail(Kind::Phone), Self::Detail(Kind::Email), Self::Batch];
+    pub const ALL: [Self; 4] = [Self::Detail(Kind::Phone), Self::Detail(Kind::Email), Self::Batch, Self::Mcp];
 
     /// The name used in the journal.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Detail(kind) => kind.name(),
             Self::Batch => "batch",
+            Self::Mcp => "mcp",
         }
     }
 
@@ -64,7 +67,7 @@ impl Asked {
     pub const fn kind(self) -> Option<Kind> {
         match self {
             Self::Detail(kind) => Some(kind),
-            Self::Batch => None,
+            Self::Batch | Self::Mcp => None,
         }
     }
 
@@ -93,16 +96,19 @@ impl Asked {
 pub enum RequestVia {
     /// With a token of the sandbox, so nothing about anybody was disclosed. It is not counted, and in no report.
     Sandbox,
+    /// With the Model Context Protocol.
+    Mcp,
 }
 
 impl RequestVia {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Sandbox];
+    pub const ALL: [Self; 2] = [Self::Sandbox, Self::Mcp];
 
     /// The name used in the journal and in indexes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sandbox => "sandbox",
+            Self::Mcp => "mcp",
         }
     }
 

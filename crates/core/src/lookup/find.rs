@@ -53,6 +53,8 @@ pub struct Request<'a> {
     pub given_id: Option<ShortDigest>,
     /// The time of the request.
     pub at: Timestamp,
+    /// How it came, if not as usual.
+    pub via: Option<RequestVia>,
     /// The place of the lookup in its batch, from 1; `None` if it is not in a batch.
     pub place: Option<u32>,
 }
@@ -229,7 +231,7 @@ impl<D: LocalRead> Lookups<D> {
         is_recorded: bool,
     ) -> Ticket {
         if !is_recorded {
-            let (token, via) = (caller.token().id.clone(), via(caller));
+            let (token, via) = (caller.token().id.clone(), via(caller, request));
             self.audit.count_refused(RefusedKind { token, operation: asked, via, code });
             return Ticket::settled(true);
         }
@@ -267,7 +269,7 @@ fn event<'a>(
     request: Request<'a>,
     outcome: AuditOutcome,
 ) -> AuditEvent<'a> {
-    let Request { id, given_id, at, place } = request;
+    let Request { id, given_id, at, place, .. } = request;
     let token = &caller.token().id;
     AuditEvent {
         at,
@@ -275,7 +277,7 @@ fn event<'a>(
         given_id,
         token,
         operation,
-        via: via(caller),
+        via: via(caller, request),
         place,
         is_repeat: false,
         profile: None,
@@ -284,8 +286,9 @@ fn event<'a>(
     }
 }
 
-fn via(caller: &Caller) -> Option<RequestVia> {
-    caller.is_sandbox().then_some(RequestVia::Sandbox)
+/// Of the sandbox however the request came.
+fn via(caller: &Caller, request: Request<'_>) -> Option<RequestVia> {
+    if caller.is_sandbox() { Some(RequestVia::Sandbox) } else { request.via }
 }
 
 fn outcome(found: Option<&ContactValue>) -> AuditOutcome {
@@ -364,7 +367,12 @@ mod tests {
             let lookups = Lookups::new(Arc::clone(&store), suppressions, Arc::new(NoAudit));
             let before = DIGESTS.get();
             let sealed = lookups
-                .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at, place: None })
+                .find(
+                    &caller,
+                    asked,
+                    Kind::Phone,
+                    Request { id: "r", given_id: None, at, via: None, place: None },
+                )
                 .expect("looks up");
             let is_found = lookups.open(sealed, &caller).is_ok();
             (is_found, DIGESTS.get() - before, store.offered.load(Ordering::SeqCst))
@@ -417,7 +425,12 @@ mod tests {
         let audit = Arc::<Lines>::clone(&lines);
         let lookups = Lookups::new(Arc::clone(&store), suppressions, audit).with_lease(lease.clone());
         let find = |who: &Profile| {
-            lookups.find(&caller, who, Kind::Phone, Request { id: "r", given_id: None, at, place: None })
+            lookups.find(
+                &caller,
+                who,
+                Kind::Phone,
+                Request { id: "r", given_id: None, at, via: None, place: None },
+            )
         };
         assert!(matches!(find(&ada), Err(LookupError::NoLease)));
         assert_eq!(store.offered.load(Ordering::SeqCst), 0, "nothing is read");

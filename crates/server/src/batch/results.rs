@@ -51,7 +51,7 @@ impl Results {
         let result = BatchResult {
             status: status.as_str(),
             reference,
-            reason: refusal.reason(),
+            reason: refusal.reason().map(|reason| reason.code),
             retry_after: refusal.retry_after(),
         };
         let body = self.answer.push(&result, |json| json.extend_from_slice(&refusal.body()));

@@ -45,7 +45,7 @@ pub struct TokenName {
     pub name: String,
     /// The id of the token in whose place it was made by rotation.
     pub rotated_from: Option<String>,
-    #[schemars(with = "Vec<contactd_core::Kind>")]
+    #[schemars(with = "Vec<contactd_core::Scope>")]
     pub scopes: Vec<&'static str>,
     /// Whether the sandbox answers it: what it receives is made up, and not counted.
     pub sandbox: bool,

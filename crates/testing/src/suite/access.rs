@@ -16,7 +16,7 @@ pub async fn tokens_are_listed_as_they_were_created(store: &dyn Store) {
     let (second_secret, second) = token("ats");
     let second = Token {
         created_at: day("2026-06-02"),
-        scopes: Scopes { phone: true, email: false },
+        scopes: Scopes { email: false, ..Scopes::ALL },
         expires_at: Some(day("2027-01-01")),
         rate: Some(Rate { count: 50, seconds: 60, burst: 100 }),
         quota: "10/month".parse().ok(),
@@ -93,7 +93,7 @@ pub async fn an_update_changes_what_it_names(store: &dyn Store) {
     let (secret, token) = token("crm");
     let token = Token { rate: "50/s".parse().ok(), quota: "10/day".parse().ok(), ..token };
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
-    let phone_only = Scopes { phone: true, email: false };
+    let phone_only = Scopes { email: false, ..Scopes::ALL };
     let lifetime = Lifetime::For(Duration::from_secs(86_400));
     let mut expected = token.clone();
     for update in [
@@ -132,7 +132,7 @@ pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &dyn Store)
         store.create_token(&secret.hash(), token, None).await.expect("creates");
     }
     let quota = "7/day".parse().ok();
-    let scopes = Some(Scopes { phone: false, email: true });
+    let scopes = Some(Scopes { phone: false, ..Scopes::ALL });
     let update = TokenUpdate { quota: Some(OrNone(quota)), scopes, ..TokenUpdate::default() };
     let updated = store.update_token(&second.id, &update, now(), None).await.expect("updates").expect("live");
     assert_eq!(updated.sharing, [first.id.as_str()]);

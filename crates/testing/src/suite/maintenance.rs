@@ -149,7 +149,7 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &d
 
 /// A token that ends earlier in the other store, or has fewer scopes there, does here too; never the other way round.
 pub async fn a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store(store: &dyn Store) {
-    let phone_only = Scopes { phone: true, email: false };
+    let phone_only = Scopes { email: false, ..Scopes::ALL };
     let (early, late) = (Some(day("2026-05-01")), Some(day("2026-07-01")));
     // Its end and scopes here, those in the other store, and what it has afterwards. Now is 2026-06-01.
     let cases = [

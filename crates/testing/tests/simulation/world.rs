@@ -226,7 +226,7 @@ impl World {
         let id = format!("request-{}", self.requests);
         let held = ready(self.store.engine.list_details(&profile(person))).expect("reads");
         let expected = self.model.expected(person, kind, &held, now);
-        let request = Request { id: &id, given_id: None, at: now, place: None };
+        let request = Request { id: &id, given_id: None, at: now, via: None, place: None };
         match self.lookups.find(&caller, &profile(person), kind, request) {
             Ok(sealed) => {
                 let day = now.day();

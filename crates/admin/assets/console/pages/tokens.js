@@ -23,7 +23,7 @@ const stateBadge = ({ state, expiresAt }) => {
 };
 
 /** @param {Api.TokenShown} token */
-const scopesOf = ({ scopes }) => scopes.map((scope) => ({ phone: 'phone numbers', email: 'e-mail addresses' }[scope])).join(', ');
+const scopesOf = ({ scopes }) => scopes.map((scope) => ({ phone: 'phone numbers', email: 'e-mail addresses', mcp: 'as an agent' }[scope])).join(', ');
 
 /** @param {Api.TokenShown} token */
 const sandboxBadge = ({ sandbox }) => sandbox && [' ', badge('none', 'sandbox')];
@@ -48,10 +48,11 @@ function limits({ rate, burst, quota, quotaUsed }) {
   return parts.length ? parts.map((part, i) => [i > 0 && h('br'), part]) : 'none of its own';
 }
 
-/** @param {Api.KindName[]} [scopes] */
+/** @param {Api.ScopeName[]} [scopes] */
 const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'form-row' }, h('legend', null, 'What it may look up'),
   checkField('phone', 'Phone numbers', { checked: scopes.includes('phone') }),
-  checkField('email', 'E-mail addresses', { checked: scopes.includes('email') }));
+  checkField('email', 'E-mail addresses', { checked: scopes.includes('email') }),
+  checkField('mcp', 'As an agent', { checked: scopes.includes('mcp'), hint: 'Also through the Model Context Protocol. It needs a quota: an agent decides by itself how often it asks.' }));
 
 /** @param {Partial<Api.TokenShown>} [token] */
 const limitFields = ({ rate, burst, quota, sandbox } = {}) => [
@@ -63,10 +64,10 @@ const limitFields = ({ rate, burst, quota, sandbox } = {}) => [
 
 /**
  * @param {Values} boxes
- * @returns {Api.KindName[]}
+ * @returns {Api.ScopeName[]}
  */
-function scopesFrom({ phone, email }) {
-  const scopes = [phone && 'phone', email && 'email'].filter(Boolean);
+function scopesFrom({ phone, email, mcp }) {
+  const scopes = [phone && 'phone', email && 'email', mcp && 'mcp'].filter(Boolean);
   if (!scopes.length) throw Object.assign(new Error('Choose at least one thing that it may look up.'), { code: 'invalid' });
   return scopes;
 }

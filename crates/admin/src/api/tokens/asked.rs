@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Scopes, Span, TokenUpdate};
+use contactd_core::{Lifetime, OrNone, Quota, Rate, Scope, Scopes, Span, TokenUpdate};
 use contactd_services::{NewToken, defaults};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,10 +20,10 @@ pub(super) struct LookupTokenToCreate {
     /// Who uses it. People who ask who received their data read this name.
     #[schemars(length(min = 1, max = 100))]
     name: String,
-    /// What it may look up; both unless it is given.
+    /// What it may do: `phone` and `email` unless it is given. `mcp` is for agents, needs a quota, and one of the others beside it.
     #[serde(default)]
     #[schemars(length(min = 1))]
-    scopes: Option<Vec<Kind>>,
+    scopes: Option<Vec<Scope>>,
     /// Whether it is for tests: the sandbox makes its answers up, and nothing about anybody is disclosed. Such a token has no
     /// quota, and 10 lookups a second unless a rate is given.
     #[serde(default)]
@@ -46,9 +46,9 @@ pub(super) struct LookupTokenToCreate {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct TokenChange {
-    /// What it may look up.
+    /// What it may do. `mcp` is for agents, needs a quota, and one of the others beside it.
     #[schemars(length(min = 1))]
-    scopes: Option<Vec<Kind>>,
+    scopes: Option<Vec<Scope>>,
     /// How long it is accepted from now on, such as `90d`, or `never`.
     expires: Option<String>,
     /// Most lookups, such as `50/s`, `600/m` or `1000/h`; `none` removes the limit.
@@ -125,15 +125,14 @@ impl HowManyDays {
     }
 }
 
-fn scopes(named: Option<&[Kind]>) -> Result<Option<Scopes>, Refusal> {
+fn scopes(named: Option<&[Scope]>) -> Result<Option<Scopes>, Refusal> {
     let Some(named) = named else { return Ok(None) };
     if named.is_empty() {
         return Err(Refusal::invalid(
             "Choose at least one thing that the token may look up: phone or email.",
         ));
     }
-    let (phone, email) = (named.contains(&Kind::Phone), named.contains(&Kind::Email));
-    Ok(Some(Scopes { phone, email }))
+    Ok(Some(Scopes::of(named)))
 }
 
 fn lifetime(text: &str) -> Result<Lifetime, Refusal> {
