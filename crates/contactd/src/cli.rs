@@ -206,6 +206,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd lookup phone https://www.linkedin.com/in/ada-quell-1a2b3c"
     )]
     Lookup(LookupArgs),
+    /// Let an agent look up people in a running service: the Model Context Protocol over standard input and output
+    #[command(
+        after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd mcp --url https://contacts.example.com\n\n\
+        The token needs the scope mcp: contactd token create assistant --scope mcp --scope phone --quota 100/day"
+    )]
+    Mcp(ServiceArgs),
     /// Add phone numbers and e-mail addresses from a running service to a file
     #[command(after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd enrich people.csv enriched.csv\n\n\
         After an interruption, run it again: it continues where it stopped.")]

@@ -96,6 +96,18 @@ fn operation(kind: Kind) -> Operation {
     }
 }
 
+/// Says why there was no answer.
+fn unreached(url: &str, error: anyhow::Error) -> anyhow::Error {
+    let is_untrusted = format!("{error:#}").contains("invalid peer certificate");
+    error.context(match is_untrusted {
+        true => format!(
+            "the certificate of {url} is not trusted; if it is from an authority of your own, name that authority's certificate \
+             with --cacert"
+        ),
+        false => format!("cannot reach {url}; is the service running there?"),
+    })
+}
+
 impl Client {
     pub(crate) fn new(ServiceArgs { url, token, cacert }: &ServiceArgs) -> anyhow::Result<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -123,14 +135,14 @@ impl Client {
     pub(crate) fn ask(&self, kind: Kind, profile_url: &str) -> anyhow::Result<LookupAnswer> {
         let operation = operation(kind);
         let body = json!({ "profileUrl": profile_url }).to_string();
-        Ok(self.post(operation.path(), body)?.into_answer(operation, profile_url))
+        Ok(self.post(operation.path(), &body, &[])?.into_answer(operation, profile_url))
     }
 
     /// Sends lookups in one request, without retries.
     pub(crate) fn ask_many(&self, lookups: &[(Kind, &str)]) -> anyhow::Result<BatchReply> {
         let lookup = |&(kind, profile_url)| BatchLookup { operation: operation(kind).name(), profile_url };
         let batch = Batch { lookups: lookups.iter().map(lookup).collect() };
-        let reply = self.post(path::BATCH, serde_json::to_string(&batch)?)?;
+        let reply = self.post(path::BATCH, &serde_json::to_string(&batch)?, &[])?;
         let results = match reply.code {
             200 => serde_json::from_str::<BatchBody>(&reply.body).ok().map(|body| body.results),
             _ => None,
@@ -144,27 +156,31 @@ impl Client {
         })
     }
 
-    fn post(&self, path: &str, body: String) -> anyhow::Result<Reply> {
-        let url = format!("{}{path}", self.base);
-        self.try_post(&url, body).map_err(|error| {
-            let is_untrusted = format!("{error:#}").contains("invalid peer certificate");
-            error.context(match is_untrusted {
-                true => format!(
-                    "the certificate of {url} is not trusted; if it is from an authority of your own, name that authority's \
-                     certificate with --cacert"
-                ),
-                false => format!("cannot reach {url}; is the service running there?"),
-            })
-        })
+    /// Sends a message of the Model Context Protocol, with these headers. Returns the HTTP status and the body.
+    pub(crate) fn send_message(
+        &self,
+        message: &str,
+        headers: &[(&str, String)],
+    ) -> anyhow::Result<(u16, String)> {
+        let accept = ("Accept", "application/json, text/event-stream".to_owned());
+        let headers = [headers, &[accept]].concat();
+        let Reply { code, body, .. } = self.post(path::MCP, message, &headers)?;
+        Ok((code, body))
     }
 
-    fn try_post(&self, url: &str, body: String) -> anyhow::Result<Reply> {
-        let mut response = self
+    fn post(&self, path: &str, body: &str, headers: &[(&str, String)]) -> anyhow::Result<Reply> {
+        let url = format!("{}{path}", self.base);
+        self.try_post(&url, body, headers).map_err(|error| unreached(&url, error))
+    }
+
+    fn try_post(&self, url: &str, body: &str, headers: &[(&str, String)]) -> anyhow::Result<Reply> {
+        let request = self
             .agent
             .post(url)
             .header("Authorization", format!("Bearer {}", self.token))
-            .header("Content-Type", "application/json")
-            .send(body)?;
+            .header("Content-Type", "application/json");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        let mut response = request.send(body)?;
         let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
         let reason = header(header::INVALID_REASON).or_else(|| described(&header("www-authenticate")?));
         let retry_after = header("retry-after").and_then(|text| retry_after(&text));

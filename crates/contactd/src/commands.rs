@@ -13,6 +13,7 @@ mod export;
 mod import;
 mod imports;
 mod lookup;
+mod mcp;
 mod migrate;
 mod node;
 mod put;
@@ -48,6 +49,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Completions { shell } => completions::run(shell),
             Command::Config(command) => config::run(&command, everywhere),
             Command::Lookup(args) => lookup::run(&args),
+            Command::Mcp(args) => mcp::run(&args),
             Command::Enrich(args) => enrich::run(&args),
             Command::Doctor(args) => doctor::run(everywhere, args.json).await,
             Command::Serve(args) => serve::run(everywhere, &args).await,

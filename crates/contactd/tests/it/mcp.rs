@@ -3,6 +3,7 @@
 mod equal;
 mod hostile;
 mod protocol;
+mod stdio;
 mod tokens;
 
 use serde_json::{Value, json};
