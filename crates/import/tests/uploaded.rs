@@ -191,7 +191,7 @@ fn any_encoding_packing_and_format_is_described() {
         assert_eq!(
             json_of(&shape),
             json!({
-                "format": "csv", "encoding": encoding, "delimiter": ";", "columns": columns, "suggestedMapping": {},
+                "format": "csv", "encoding": encoding, "delimiter": ";", "sheets": [], "columns": columns, "suggestedMapping": {},
             })
         );
     }

@@ -60,6 +60,7 @@ const MAKING: &[&[&str]] = &[
 const WITHOUT: &[&[&str]] = &[
     &["lookup"],
     &["enrich"],
+    &["mcp"],
     &["canonicalize"],
     &["config", "example"],
     &["config", "check"],
