@@ -16,6 +16,8 @@ pub struct AccessTables<S> {
     callers: Arc<Callers>,
     suppressions: Arc<SuppressionList>,
     clock: Arc<dyn Clock>,
+    /// Held while usage goes from the callers to the store, and while a refresh adds up what is in both: what is on its way is in neither.
+    moving_usage: tokio::sync::Mutex<()>,
     /// How many refreshes have begun.
     begun: AtomicU64,
     /// The newest refresh that was applied to each list. Several may run at once, and one that began earlier must
@@ -48,8 +50,8 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> AccessTables<S> {
         suppressions: Arc<SuppressionList>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (begun, applied) = (AtomicU64::new(0), Mutex::default());
-        Self { store, callers, suppressions, clock, begun, applied }
+        let (moving_usage, begun, applied) = Default::default();
+        Self { store, callers, suppressions, clock, moving_usage, begun, applied }
     }
 
     /// When this returns, every lookup that starts afterwards sees what was committed before the call.
@@ -75,8 +77,9 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> AccessTables<S> {
 
     async fn refresh_tokens(&self, number: u64) -> Result<(), RefreshError> {
         let now = self.clock.now();
+        let _alone = self.moving_usage.lock().await;
         // A token whose quota was changed begins with the counts in the store, so write them first.
-        self.flush_usage().await?;
+        self.store_usage().await?;
         let mut tokens = Vec::new();
         // Asked first: what is read afterwards is then all that was used. A node has no units before that is known.
         let is_counted =
@@ -99,6 +102,11 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> AccessTables<S> {
 
     /// Writes the usage since the last call to the store.
     pub async fn flush_usage(&self) -> Result<(), StoreError> {
+        let _alone = self.moving_usage.lock().await;
+        self.store_usage().await
+    }
+
+    async fn store_usage(&self) -> Result<(), StoreError> {
         let mut taken = TakenUsage { callers: &self.callers, usage: self.callers.take_usage() };
         if taken.usage.is_empty() {
             return Ok(());

@@ -19,16 +19,30 @@ use contactd_testing::{Dice, InTempDir};
 pub(crate) struct Plan {
     dice: Mutex<Dice>,
     is_calm: AtomicBool,
+    never_fails: AtomicBool,
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { dice: Mutex::new(Dice::new(seed)), is_calm: AtomicBool::new(false) }
+        Self {
+            dice: Mutex::new(Dice::new(seed)),
+            is_calm: AtomicBool::new(false),
+            never_fails: AtomicBool::new(false),
+        }
     }
 
-    /// From now on, nothing fails.
-    pub(crate) fn calm_down(&self) {
-        self.is_calm.store(true, Ordering::SeqCst);
+    /// From now on, nothing fails or waits, or it does again.
+    pub(crate) fn be_calm(&self, is_calm: bool) {
+        self.is_calm.store(is_calm, Ordering::SeqCst);
+    }
+
+    /// From now on, it is slow at most.
+    pub(crate) fn fail_no_more(&self) {
+        self.never_fails.store(true, Ordering::SeqCst);
+    }
+
+    fn fails_one_in(&self, many: u64) -> bool {
+        !self.never_fails.load(Ordering::SeqCst) && self.one_in(many)
     }
 
     pub(crate) fn one_in(&self, many: u64) -> bool {
@@ -51,11 +65,15 @@ impl Plan {
     /// It was done, but the answer is lost.
     async fn after(&self) -> Stored<()> {
         self.pause().await;
-        if self.one_in(20) { Err(StoreError::Unavailable("the answer is lost".to_owned())) } else { Ok(()) }
+        if self.fails_one_in(20) {
+            Err(StoreError::Unavailable("the answer is lost".to_owned()))
+        } else {
+            Ok(())
+        }
     }
 
     fn fail(&self, many: u64) -> Stored<()> {
-        if !self.one_in(many) {
+        if !self.fails_one_in(many) {
             return Ok(());
         }
         Err(match self.dice.lock().expect("a lock").below(3) {
@@ -97,7 +115,7 @@ impl Faulty {
     /// The engine itself would sleep while another writer is active; here, the others go on.
     async fn may_write(&self) -> Stored<()> {
         self.plan.before().await?;
-        if self.is_importing.load(Ordering::SeqCst) || self.plan.one_in(20) {
+        if self.is_importing.load(Ordering::SeqCst) || self.plan.fails_one_in(20) {
             poll_once().await;
             return Err(StoreError::Busy);
         }

@@ -63,3 +63,11 @@ fn every_promise_holds_whatever_store_journal_clock_and_clients_do() {
     });
     assert!(hits > runs / 2, "many runs disclose something: {hits}");
 }
+
+#[test]
+fn a_hit_counts_also_if_it_is_being_stored_while_its_quota_gets_another_period() {
+    for seed in 0..RUNS {
+        let _told = Seed(seed);
+        assert_eq!(World::new(seed).change_a_period(), 1);
+    }
+}

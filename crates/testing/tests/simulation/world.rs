@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use contactd_core::store::{Details, Importing, Machine, Store, Suppressions, Tokens, Usage};
 use contactd_core::{
-    AccessTables, AuditOutcome, Caller, Callers, Clock, DefaultLimits, Detail, DigestKey, DigestKeys,
+    AccessTables, Actor, AuditOutcome, Caller, Callers, Clock, DefaultLimits, Detail, DigestKey, DigestKeys,
     DiskBudget, Kind, LimitExceeded, LookupError, Lookups, ManualClock, Networks, NotACaller, OnRecord,
-    PendingAnswer, Request, SecondFactorKey, SuppressionList, Timestamp,
+    OrNone, PendingAnswer, Request, SecondFactorKey, SuppressionList, Timestamp, TokenUpdate, Via,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
@@ -165,7 +165,7 @@ impl World {
     /// Nothing fails any more: everything ends, and nothing that was promised is missing. Returns how many details were
     /// disclosed.
     pub(crate) fn end(mut self) -> u64 {
-        self.plan.calm_down();
+        self.plan.be_calm(true);
         while !self.tasks.is_empty() {
             self.poll_one();
         }
@@ -196,6 +196,45 @@ impl World {
             assert!(stored >= used, "{used} were disclosed, {stored} are stored");
         }
         self.disclosed
+    }
+
+    /// A token uses one of two hits of a day. While that is being stored, its quota becomes two of a month. Returns how many are left.
+    pub(crate) fn change_a_period(mut self) -> u64 {
+        let actor = Actor::new("olga", Via::Console);
+        self.plan.be_calm(true);
+        let done = |action: Action| {
+            let task = action.start(Arc::clone(&self.services), Arc::clone(&self.live), None);
+            ready(task)
+        };
+        done(Action::Put(0, Kind::Phone, 0));
+        let Ended::Created(token) = done(Action::Create(2)) else { panic!("nothing fails") };
+        let now = self.clock.now();
+        let caller = self.callers.find(&token.secret, now).expect("it is in force");
+        let request = Request { id: "request", given_id: None, at: now, via: None, place: None };
+        let sealed = self.lookups.find(&caller, &profile(0), Kind::Phone, request).expect("reads");
+        self.lines.settle(true);
+        self.lookups.open(sealed, &caller).expect("a hit");
+
+        self.plan.fail_no_more();
+        self.plan.be_calm(false);
+        let quota = Some(OrNone(Some("2/month".parse().expect("a quota"))));
+        let update = TokenUpdate { quota, ..TokenUpdate::default() };
+        let mut change: Vec<Pin<Box<dyn Future<Output = bool> + '_>>> = vec![
+            Box::pin(async { self.live.flush_usage().await.is_ok() }),
+            Box::pin(async { self.services.tokens.update(&actor, &token.id, &update).await.is_ok() }),
+        ];
+        while !change.is_empty() {
+            let at = self.dice.index(change.len());
+            if change[at].as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                drop(change.swap_remove(at));
+            }
+        }
+        drop(change);
+        self.plan.be_calm(true);
+        let changed = ready(self.services.tokens.update(&actor, &token.id, &update)).expect("nothing fails");
+        assert!(changed.confirmed.is_ok());
+        let caller = self.callers.find(&token.secret, now).expect("it is in force");
+        caller.allowances(now).quota.expect("a quota").remaining
     }
 
     // Callers.
