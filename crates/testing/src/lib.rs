@@ -57,6 +57,7 @@ macro_rules! conformance {
             details: a_number_or_an_address_is_found_under_every_profile,
             details: people_are_found_by_parts_of_their_slugs,
             details: a_sweep_removes_only_expired_and_too_old_details,
+            details: a_clock_that_is_ahead_removes_nothing_too_early_where_the_store_has_one_too,
             details: the_details_that_end_next_are_listed_by_source,
             imports: importing_the_same_again_changes_nothing,
             imports: a_new_date_or_confidence_updates_the_detail,

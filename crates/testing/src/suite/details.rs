@@ -131,6 +131,14 @@ pub async fn people_are_found_by_parts_of_their_slugs(store: &dyn Store) {
     assert_eq!(find("ada", 10, 100).await, ["quell-ada-1a2b3c"]);
 }
 
+/// An engine without a clock of its own believes that of the machine.
+pub async fn a_clock_that_is_ahead_removes_nothing_too_early_where_the_store_has_one_too(store: &dyn Store) {
+    let (behind, ahead) = (day("2020-01-01"), day("2999-01-01"));
+    assert_eq!(store.removal_time(behind).await.expect("asks"), behind);
+    let shared = store.removal_time(ahead).await.expect("asks");
+    assert!(shared == ahead || shared < day("2200-01-01"), "{shared:?}");
+}
+
 /// Expired details and those that are too old are removed; the rest stays, and totals are correct.
 pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &dyn Store) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
