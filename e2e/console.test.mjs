@@ -92,7 +92,7 @@ test('the operator loads a messy file through the mapping, and creates a token',
   const sandbox = await page.locator('code.secret').innerText();
   assert.match(sandbox, /^ctd_test_\w{38}$/);
   await page.getByRole('button', { name: 'I have saved it' }).click();
-  await page.getByRole('row', { name: /shop-tests/ }).getByText('sandbox', { exact: true }).waitFor();
+  await page.locator('tr', { hasText: 'shop-tests' }).locator('.badge', { hasText: 'sandbox' }).waitFor();
   assert.equal(await site.look('fetchPhoneNumber', sandbox, BO), 404);
   assert.equal(await site.look('fetchPhoneNumber', sandbox, 'https://www.linkedin.com/in/sandbox-hit'), 200);
   await page.getByRole('link', { name: 'shop-tests' }).click();
