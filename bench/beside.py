@@ -53,7 +53,7 @@ def main():
     # The last one has the single lookups for itself.
     loads = {"batches": stage.request_file("contactd-batch", PROFILES, tokens[:1]), "singly": stage.request_file("contactd", PROFILES, tokens[:1])}
     requests = loads["singly"].with_name("requests-beside")
-    requests.write_text(loads["singly"].read_text().replace(tokens[0], tokens[-1]), newline="")
+    requests.write_bytes(loads["singly"].read_bytes().replace(tokens[0].encode(), tokens[-1].encode()))
     report = {"command": "python3 bench/beside.py", "commit": stage.commit(), "rate": RATE, "rounds": []}
     server = stage.start("contactd", PROFILES, data, tokens)
     try:

@@ -10,7 +10,7 @@ every server once, and ratios are computed within a round. CPU time is user + sy
 process tree, divided by requests. nginx sends a constant answer, which shows what the machine can do.
 The simple peers are measured with a million profiles. Then contactd alone: start time, memory, size on
 disk, latency at half load and with a cold page cache (alone.py). contactd has its lookup table in memory, contactd-file in its file.
-contactd-batch gets the same lookups in batches of 100, which count as their lookups; its latency is that of a batch.
+contactd-batch gets the same lookups in batches of 100 on 8 connections, which count as their lookups; its latency is that of a batch.
 
 Installs what it needs (Debian packages as root, PyPI and npm packages under target/bench) and
 writes the table with its raw numbers to bench/runs/.
