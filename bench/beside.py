@@ -4,8 +4,8 @@
     python3 bench/beside.py                # builds, prints, and writes bench/runs/
     python3 bench/beside.py --binary PATH  # a binary that is built already
 
-One server with one worker, on one core. On the other, wrk sends the lookups of one token, as many as are answered: in batches on 4
-connections, or singly on 64. With priority, another token sends 500 single lookups a second meanwhile. Rounds take turns; the ratio of the
+One server with one worker, on one core. On the other, wrk sends the lookups of one token without pause, a hundred at once: in batches on
+one connection, or singly on a hundred. With priority, another token sends 500 single lookups a second meanwhile. Rounds take turns; the ratio of the
 two p99 is taken within a round.
 """
 import argparse
@@ -21,7 +21,7 @@ import subprocess
 import stage
 
 ROUNDS, SECONDS, PROFILES, RATE, NAP_MICROS = 9, 6, 1_000_000, 500, 50
-CONNECTIONS = {"batches": 4, "singly": 64}
+CONNECTIONS = {"batches": 1, "singly": stage.BATCH}
 
 
 def beside(server, load, connections, requests):

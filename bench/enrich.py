@@ -2,7 +2,7 @@
 """How long `enrich` takes for many rows, beside an earlier build, on the same running service.
 
     python3 bench/enrich.py --before PATH                                # a binary of the earlier version; builds, and writes bench/runs/
-    python3 bench/enrich.py --before PATH --binary PATH --rows 50000     # a smaller one, with a binary that is built already
+    python3 bench/enrich.py --before PATH --binary PATH --rows 50000     # a smaller one, with a binary that is built already; writes nothing
 
 The versions take turns. Half of the rows are people who are on file. Neither is bound to a core: the service and the command share
 the machine, as they do when an operator enriches a file. The outputs have to be the same, byte by byte. `seconds` are those of the whole
@@ -75,7 +75,7 @@ def main():
     result = {"rows": options.rows, "timesAsFast": round(ratio, 2),
               "seconds": {name: [round(seconds, 1) for seconds in all] for name, all in took.items()}, "memoryMib": memory}
     print(json.dumps(result))
-    if not options.binary:
+    if options.rows >= 1_000_000:
         command = f"python3 bench/enrich.py --before {options.before.name} --rows {options.rows} --rounds {options.rounds}"
         report = {"command": command, "commit": stage.commit(), "machine": {"cpus": os.cpu_count(), "kernel": platform.release()}, **result}
         (stage.BENCH / f"runs/{datetime.date.today()}-enrich.json").write_text(json.dumps(report, indent=1) + "\n")
